@@ -12,6 +12,8 @@
 //! without being stored (see [`RequestQueue`]), and its latency still counts from its planned time.
 //! A request begins on an established connection: opening one is not part of its latency.
 
+mod lost;
+
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
@@ -23,23 +25,24 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, SocketEvent, SocketId,
     Timeouts,
 };
-use fulmar_proto::h1::H1Client;
-use fulmar_proto::{Connection, Event, Input, PeerError, Reset, Transmit};
-use fulmar_tls::{Info, TlsError};
+use fulmar_proto::h2::H2;
+use fulmar_proto::{Client, ClientConnection, Connection, Event, Input, Reset, StreamId, Transmit};
+use fulmar_tls::{HTTP2, Info};
 
+use crate::flights::Flight;
 use crate::opener::Opener;
 use crate::options::RunUntil;
 use crate::outage::Reachability;
-use crate::outstanding::{Flight, Flights};
+use crate::outstanding::Outstanding;
 use crate::progress::RunShared;
-use crate::run_plan::RunPlan;
+use crate::run_plan::{PlannedRequest, RunPlan};
 use crate::schedule::{RequestQueue, Schedule, share};
-use crate::tally::{ErrorKind, RunTally};
+use crate::tally::RunTally;
 
 /// One thread's share of a run.
 #[derive(Debug)]
 pub(crate) struct Load {
-    connections: Connections<H1Client, Conn>,
+    connections: Connections<ClientConnection, Conn>,
     core: LoadHandler,
     late: Vec<SocketId>, // expired timers; like `fresh`, memory that is reused
 }
@@ -47,9 +50,8 @@ pub(crate) struct Load {
 /// What is attached to a connection.
 #[derive(Debug)]
 struct Conn {
-    flights: Flights,
+    flights: Outstanding,
     number: u32,
-    status: u16, // of the current response
     gate: u16,
     batch: u8,
     stage: ConnStage,
@@ -82,7 +84,8 @@ struct LoadHandler {
     free: VecDeque<u32>,    // idle ones at the back, those that can take more in front
     fresh: Vec<SocketId>,   // those with requests queued in this turn
     expired: Vec<SocketId>,
-    freed: bool, // the current event made its connection free for a request
+    refused: Vec<SocketId>, // those whose server did not choose HTTP/2
+    freed: bool,            // the current event made its connection free for a request
     service: Reachability,
     failure: Option<ConnectFailure>,
     publish_at: u64,
@@ -181,6 +184,11 @@ impl Load {
     /// After each event: ends the run, or assigns requests to free connections.
     fn advance(&mut self, now: Instant) {
         let at = self.core.nanos(now);
+        while let Some(socket) = self.core.refused.pop() {
+            if let Some(conn) = self.connections.close(socket) {
+                self.core.connect_failed(at, &conn, End::Failed(io::Error::other(NO_HTTP2)));
+            }
+        }
         self.core.check_end(at);
         if self.core.finish.is_some() {
             return;
@@ -197,13 +205,13 @@ impl Load {
             let socket = self.core.sockets[number as usize];
             // It may have closed since it was listed.
             let Some((connection, conn)) = self.connections.get_mut(socket) else { continue };
-            if conn.stage != ConnStage::Established || connection.vacancy() == 0 {
+            if conn.stage != ConnStage::Established || !self.core.has_room(connection, conn) {
                 continue;
             }
             if let Some(planned) = self.core.work.take(at) {
                 self.core.start(at, planned, socket, connection, conn);
             }
-            if connection.vacancy() > 0 {
+            if self.core.has_room(connection, conn) {
                 self.core.list(conn);
             }
             self.connections.touch(now, socket, &mut self.core);
@@ -217,9 +225,8 @@ impl Load {
         {
             let (number, plan) = (opening.number, &self.core.plan);
             let conn = Conn {
-                flights: Flights::new(plan.depth),
+                flights: plan.flights(),
                 number,
-                status: 0,
                 gate: opening.gate,
                 batch: opening.batch,
                 stage: ConnStage::Connecting,
@@ -230,7 +237,10 @@ impl Load {
             let address = self.core.origins[gate].address;
             let endpoint = plan.endpoint(self.core.thread, number, address);
             let layer = plan.origins[gate].layer();
-            let connection = H1Client::with_depth(plan.depth.into());
+            let connection = match plan.http2 {
+                true => ClientConnection::default(), // until it is established
+                false => ClientConnection::with_depth(plan.depth.into()),
+            };
             let socket = self.connections.connect(now, endpoint, layer, connection, conn);
             self.core.sockets[number as usize] = socket;
         }
@@ -243,6 +253,11 @@ impl Load {
         std::mem::swap(&mut self.late, &mut self.core.expired);
         while let Some(socket) = self.late.pop() {
             // It may have closed, or its responses have arrived, since the timer expired.
+            let Some((connection, conn)) = self.connections.get_mut(socket) else { continue };
+            if self.core.expire_streams(at, connection, conn) {
+                self.core.fill(at, socket, connection, conn);
+                self.connections.touch(now, socket, &mut self.core);
+            }
             let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
             let Some(sent) = conn.flights.oldest() else { continue };
             if sent.saturating_add(timeout) > at {
@@ -390,6 +405,7 @@ impl LoadHandler {
             free: VecDeque::new(),
             fresh: Vec::new(),
             expired: Vec::new(),
+            refused: Vec::new(),
             freed: false,
             service: Reachability::Down { since: 0 },
             failure: None,
@@ -421,7 +437,7 @@ impl LoadHandler {
         now: u64,
         planned: u64,
         socket: SocketId,
-        connection: &mut H1Client,
+        connection: &mut ClientConnection,
         conn: &mut Conn,
     ) {
         let requests = &self.plan.origins[usize::from(conn.gate)].requests;
@@ -429,10 +445,51 @@ impl LoadHandler {
         let request = &requests[*cursor];
         *cursor = if *cursor + 1 == requests.len() { 0 } else { *cursor + 1 };
         let stream = connection.open().expect("the caller saw a vacancy");
-        connection.send_encoded(stream, request).expect("it was compiled, and nothing was sent");
+        let sent = match (connection, request) {
+            (ClientConnection::Http1(it), PlannedRequest::Http1(request)) => {
+                it.send_encoded(stream, request)
+            }
+            (ClientConnection::Http2(it), PlannedRequest::Http2(request)) => {
+                it.send_encoded(stream, request)
+            }
+            _ => unreachable!("a run has one protocol"),
+        };
+        sent.expect("it was compiled, and nothing was sent");
         self.tally.issued += 1;
-        if conn.flights.push(Flight { planned, sent: now }) {
+        if conn.flights.push(stream, Flight { planned, sent: now }) {
             self.fresh.push(socket);
+        }
+    }
+
+    /// True if another request may be sent on a connection. Before its SETTINGS have arrived, the
+    /// server's limit of streams is unknown, and one is sent.
+    fn has_room(&self, connection: &ClientConnection, conn: &Conn) -> bool {
+        match connection {
+            ClientConnection::Http1(it) => it.vacancy() > 0,
+            ClientConnection::Http2(it) => {
+                let max = it.peer_streams_max().map_or(1, |_| self.plan.depth.into());
+                conn.flights.len() < max && it.vacancy() > 0
+            }
+        }
+    }
+
+    /// Sends the requests that are due on a connection, as far as it has room.
+    fn fill(
+        &mut self,
+        at: u64,
+        socket: SocketId,
+        connection: &mut ClientConnection,
+        conn: &mut Conn,
+    ) {
+        if self.finish.is_some() {
+            return;
+        }
+        while self.has_room(connection, conn) {
+            let Some(planned) = self.work.take(at) else {
+                self.list(conn);
+                break;
+            };
+            self.start(at, planned, socket, connection, conn);
         }
     }
 
@@ -455,9 +512,10 @@ impl LoadHandler {
         }
     }
 
-    fn complete(&mut self, now: Instant, conn: &mut Conn) {
-        let flight = conn.flights.pop().expect("answers come to requests");
-        self.tally.answer(self.nanos(now), flight, conn.status);
+    fn complete(&mut self, now: Instant, conn: &mut Conn, stream: StreamId) {
+        let completed = conn.flights.complete(stream);
+        let (flight, status) = completed.expect("responses belong to requests");
+        self.tally.answer(self.nanos(now), flight, status);
         self.freed = true;
         if !std::mem::replace(&mut conn.responded, true) {
             self.opener.note_response(conn.batch);
@@ -469,76 +527,6 @@ impl LoadHandler {
         self.opener.succeed(gate);
         self.origins[usize::from(gate)].untried = 0;
         self.service.restore(now, &self.shared.outages);
-    }
-
-    /// An established connection was lost.
-    fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
-        self.tally.established -= 1;
-        if self.tally.established == 0 {
-            self.service.lose(now);
-        }
-        let n = u64::from(conn.flights.len());
-        match end {
-            // The last response had `Connection: close`: the server has not read the other
-            // requests.
-            End::Closed => {
-                while let Some(flight) = conn.flights.pop() {
-                    self.tally.issued -= 1;
-                    self.work.give_back(flight.planned);
-                }
-            }
-            End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
-            End::Peer(error) => {
-                self.tally.note_broken(*error);
-                match n {
-                    0 => self.tally.error(ErrorKind::Protocol),
-                    n => self.tally.fail(ErrorKind::Protocol, n),
-                }
-            }
-            End::TimedOut(_) => self.tally.fail(ErrorKind::Timeout, n),
-            End::Layer(error) if error.downcast_ref() == Some(&TlsError::Truncated) => {
-                self.tally.fail(ErrorKind::Closed, n);
-            }
-            _ => self.tally.fail(ErrorKind::Reset, n),
-        }
-        if conn.responded {
-            return self.opener.want(now, conn.number, conn.gate);
-        }
-        self.opener.note_response(conn.batch);
-        match n {
-            // The server closes each connection at once.
-            0 => self.opener.rest(now, conn.number, conn.gate),
-            _ => self.opener.want(now, conn.number, conn.gate),
-        }
-    }
-
-    /// A connection was not established.
-    fn connect_failed(&mut self, now: u64, conn: &Conn, end: End) {
-        self.service.fail(&self.shared.outages);
-        self.opener.note_response(conn.batch);
-        let (kind, error) = match end {
-            end if conn.stage != ConnStage::Connecting => {
-                let error = cause_of(end);
-                self.tally.fail_to_shake_hands(&error.to_string());
-                (ErrorKind::Handshake, Some(error))
-            }
-            End::Failed(error) => (kind_of(&error), Some(error)),
-            _ => (ErrorKind::ConnectTimeout, None),
-        };
-        self.failure = Some(ConnectFailure { gate: conn.gate, error });
-        if kind == ErrorKind::Descriptors {
-            self.tally.error(kind);
-            return self.opener.run_out(conn.gate);
-        }
-        let cursor = &mut self.origins[usize::from(conn.gate)];
-        if cursor.untried > 0 {
-            cursor.untried -= 1;
-            cursor.address += 1;
-            self.opener.try_next_address(now, conn.number, conn.gate);
-        } else {
-            self.tally.error(kind);
-            self.opener.fail(now, conn.number, conn.gate);
-        }
     }
 
     fn conclude(&mut self, finish: Finish) {
@@ -590,14 +578,14 @@ impl LoadHandler {
     }
 }
 
-impl Handler<H1Client, Conn> for LoadHandler {
+impl Handler<ClientConnection, Conn> for LoadHandler {
     #[inline(always)]
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut H1Client, &mut Conn),
-        event: ConnectionEvent<'_, fulmar_proto::Client>,
+        (connection, conn): (&mut ClientConnection, &mut Conn),
+        event: ConnectionEvent<'_, Client>,
     ) {
         match event {
             ConnectionEvent::Established { info } => {
@@ -633,10 +621,16 @@ impl LoadHandler {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut H1Client, &mut Conn),
+        (connection, conn): (&mut ClientConnection, &mut Conn),
         info: Option<&dyn Any>,
     ) {
         let info = info.and_then(Info::of);
+        if self.plan.http2 {
+            if info.as_ref().is_some_and(|info| info.alpn != Some(HTTP2)) {
+                return self.refused.push(socket);
+            }
+            *connection = ClientConnection::Http2(Box::new(H2::with_window(WINDOW_SIZE)));
+        }
         if let Some(info) = &info {
             let took = self.nanos(now) - self.begun[conn.number as usize];
             self.tally.shake_hands(took, info);
@@ -652,19 +646,20 @@ impl LoadHandler {
     fn handle_event(
         &mut self,
         now: Instant,
-        (connection, conn): (&mut H1Client, &mut Conn),
-        event: Event<'_, fulmar_proto::Client>,
+        (connection, conn): (&mut ClientConnection, &mut Conn),
+        event: Event<'_, Client>,
     ) {
         match event {
-            Event::Head { head, .. } => conn.status = head.status,
+            Event::Head { stream, head, .. } => conn.flights.note_status(stream, head.status),
             Event::Data { stream, bytes } => connection.release(stream, bytes.len()),
-            Event::End { .. } => self.complete(now, conn),
+            Event::End { stream, .. } => self.complete(now, conn, stream),
             Event::Upgraded { stream } => {
-                conn.status = SWITCHING_PROTOCOLS;
-                self.complete(now, conn);
+                conn.flights.note_status(stream, SWITCHING_PROTOCOLS);
+                self.complete(now, conn, stream);
                 connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
-            Event::Informational { .. } | Event::Writable { .. } | Event::Reset { .. } => {}
+            Event::Reset { stream, code } => self.handle_reset(conn, stream, code),
+            Event::Informational { .. } | Event::Writable { .. } => {}
         }
     }
 
@@ -674,43 +669,16 @@ impl LoadHandler {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut H1Client, &mut Conn),
+        (connection, conn): (&mut ClientConnection, &mut Conn),
     ) {
-        if !std::mem::take(&mut self.freed) || self.finish.is_some() {
+        let freed = std::mem::take(&mut self.freed);
+        if let ClientConnection::Http2(it) = connection {
+            // SETTINGS may have changed the limit.
+            it.peer_streams_max().into_iter().for_each(|max| self.tally.note_streams_max(max));
+        } else if !freed {
             return;
         }
-        let at = self.nanos(now);
-        while connection.vacancy() > 0 {
-            let Some(planned) = self.work.take(at) else {
-                self.list(conn);
-                break;
-            };
-            self.start(at, planned, socket, connection, conn);
-        }
-    }
-}
-
-/// Why a handshake failed.
-fn cause_of(end: End) -> io::Error {
-    match end {
-        End::Layer(error) => io::Error::other(error),
-        End::Failed(error) => error,
-        End::TimedOut(_) => io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"),
-        _ => io::ErrorKind::ConnectionAborted.into(),
-    }
-}
-
-fn kind_of(error: &io::Error) -> ErrorKind {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
-        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
-        // It waited in the listen queue of a server that ended.
-        io::ErrorKind::ConnectionReset => ErrorKind::Reset,
-        io::ErrorKind::AddrNotAvailable => ErrorKind::AddressUnavailable,
-        _ => match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => ErrorKind::Descriptors,
-            _ => ErrorKind::ConnectFailed,
-        },
+        self.fill(self.nanos(now), socket, connection, conn);
     }
 }
 
@@ -727,6 +695,9 @@ const LOST_AFTER: Duration = Duration::from_secs(5);
 const FAILURES_MAX: u32 = 6;
 const PUBLISH_EVERY: u64 = 100_000_000;
 const SWITCHING_PROTOCOLS: u16 = 101;
+/// The receive windows of HTTP/2: bodies are not kept, so no server has to wait.
+const WINDOW_SIZE: u32 = 1 << 30;
+const NO_HTTP2: &str = "the server did not choose HTTP/2 (h2) by ALPN";
 
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,12 @@ mod sources;
 mod run_plan;
 mod schedule;
 
+mod flights;
 mod histogram;
 mod opener;
 mod outage;
+mod stream_flights;
+
 mod outstanding;
 mod progress;
 mod tally;
@@ -33,7 +36,9 @@ pub use histogram::Latency;
 pub use limited_by::LimitedBy;
 pub use options::{Options, OptionsError, RunUntil};
 pub use progress::LoadProgress;
-pub use report::{CallCount, ConnectionCounts, RateReport, RunReport, Steady, TlsReport, Turns};
+pub use report::{
+    CallCount, ConnectionCounts, RateReport, RunReport, Steady, StreamsReport, TlsReport, Turns,
+};
 pub use run::{LoadRun, LoadStopper, start};
 pub use sources::{Sources, SourcesError};
 pub use tally::ErrorKind;

@@ -29,7 +29,11 @@ pub struct Options {
     /// Requests per second in total, at planned times (an open loop); `None`: each connection sends
     /// the next request as soon as it has a response (a closed loop).
     pub rate: Option<u64>,
-    /// Requests outstanding on one connection, 1 to 64.
+    /// HTTP/2 instead of HTTP/1.1: by ALPN over TLS, otherwise with prior knowledge (RFC 9113
+    /// §3.3).
+    pub http2: bool,
+    /// Requests outstanding on one connection: pipelined, 1 to 64. With HTTP/2 they are streams, 1
+    /// to 10,000, and at most as many as the server accepts.
     pub depth: u32,
     /// The method.
     pub method: String,
@@ -67,6 +71,7 @@ impl Default for Options {
             threads: 1,
             loop_options: LoopOptions::default(),
             rate: None,
+            http2: false,
             depth: 1,
             method: "GET".to_owned(),
             headers: Vec::new(),
@@ -98,7 +103,8 @@ impl Options {
             ((1..=THREADS_MAX).contains(&self.threads), E::Threads),
             (self.threads <= self.connections, E::MoreThreadsThanConnections),
             (self.rate.is_none_or(|rate| (1..=RATE_MAX).contains(&rate)), E::Rate),
-            ((1..=64).contains(&self.depth), E::Depth),
+            (self.http2 || (1..=DEPTH_MAX).contains(&self.depth), E::Depth),
+            (!self.http2 || (1..=STREAMS_MAX).contains(&self.depth), E::Streams),
             (!self.reconnect || self.depth == 1, E::ReconnectDepth),
             (!self.timeout.is_zero(), E::Timeout),
             (self.unix_socket.is_none() || self.bind.is_empty(), E::BindUnix),
@@ -131,7 +137,9 @@ pub enum OptionsError {
     Rate,
     /// Not 1 to 64.
     Depth,
-    /// A connection for every request cannot be pipelined.
+    /// Not 1 to 10,000.
+    Streams,
+    /// A connection for every request has one request at a time.
     ReconnectDepth,
     /// The timeout is zero.
     Timeout,
@@ -153,6 +161,7 @@ impl fmt::Display for OptionsError {
             Self::MoreThreadsThanConnections => "there are more threads than connections",
             Self::Rate => "the rate must be 1 to 1,000,000,000 requests per second",
             Self::Depth => "the pipelining depth must be 1 to 64",
+            Self::Streams => "the streams of a connection must be 1 to 10,000",
             Self::ReconnectDepth => "a connection for every request cannot be pipelined",
             Self::Timeout => "the timeout must be longer than nothing",
             Self::BindUnix => "connections to a Unix socket have no source addresses",
@@ -167,6 +176,8 @@ impl std::error::Error for OptionsError {}
 const URLS_LEN_MAX: usize = 1_024;
 const CONNECTIONS_MAX: u32 = 1_000_000;
 const THREADS_MAX: u32 = 1_024;
+const DEPTH_MAX: u32 = 64;
+const STREAMS_MAX: u32 = 10_000;
 const RATE_MAX: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -188,6 +199,8 @@ mod tests {
         assert_eq!(with(|o| o.threads = 65), OptionsError::MoreThreadsThanConnections);
         assert_eq!(with(|o| o.rate = Some(0)), OptionsError::Rate);
         assert_eq!(with(|o| o.depth = 65), OptionsError::Depth);
+        assert_eq!(with(|o| (o.http2, o.depth) = (true, 0)), OptionsError::Streams);
+        assert_eq!(with(|o| (o.http2, o.depth) = (true, 10_001)), OptionsError::Streams);
         assert_eq!(with(|o| (o.depth, o.reconnect) = (2, true)), OptionsError::ReconnectDepth);
         assert_eq!(with(|o| o.timeout = Duration::ZERO), OptionsError::Timeout);
         let unix = |o: &mut Options| {

@@ -80,6 +80,10 @@ pub struct RunReport {
     pub outage_s: f64,
     /// Operations inside `io_uring_enter(2)`; none without a ring.
     pub operations: BTreeMap<&'static str, CallCount>,
+    /// `HTTP/1.1` or `HTTP/2`.
+    pub protocol: &'static str,
+    /// Streams, of HTTP/2.
+    pub streams: Option<StreamsReport>,
     /// Whether the loop polled before it slept: `off`, `auto`, or the number of microseconds.
     pub spin: String,
     /// The driver of each thread's loop at its end, and why there was no ring.
@@ -96,6 +100,19 @@ pub struct ConnectionCounts {
     pub established: u32,
     /// Connections opened in total: more than `established` if the server closes.
     pub opened: u64,
+}
+
+/// Streams of a run over HTTP/2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StreamsReport {
+    /// Streams requested per connection.
+    pub requested: u32,
+    /// The limit of the server (SETTINGS_MAX_CONCURRENT_STREAMS), if it is lower.
+    pub limited_to: Option<u32>,
+    /// Streams that the server refused or did not process; their requests were sent again.
+    pub refused: u64,
+    /// Streams that were reset, by the name of the error code.
+    pub resets: BTreeMap<String, u64>,
 }
 
 /// A system call in the ledger.
@@ -191,7 +208,8 @@ impl RunReport {
 pub(crate) struct Summary {
     url: String,
     requested: u32,
-    depth: u8,
+    http2: bool,
+    depth: u16,
     threads: u32,
     rate: Option<u64>,
     planned_max: Option<u64>,
@@ -213,6 +231,7 @@ impl Summary {
         Self {
             url,
             requested: plan.connections,
+            http2: plan.http2,
             depth: plan.depth,
             threads: plan.threads,
             rate: plan.rate,
@@ -262,6 +281,21 @@ impl Summary {
         self.ended
     }
 
+    /// Requests that one connection could have outstanding.
+    fn depth_reached(&self) -> u32 {
+        self.tally.streams_max.unwrap_or(u32::MAX).min(self.depth.into())
+    }
+
+    fn streams(&self) -> StreamsReport {
+        let reached = self.depth_reached();
+        StreamsReport {
+            requested: self.depth.into(),
+            limited_to: (reached < self.depth.into()).then_some(reached),
+            refused: self.tally.refused,
+            resets: self.tally.resets.iter().map(|(code, n)| (code.to_string(), *n)).collect(),
+        }
+    }
+
     /// `outage` is how long the run had no connection, in nanoseconds; `lost`: whether it ended so.
     pub(crate) fn report(self, outage: u64, lost: bool) -> RunReport {
         let Self { tally, total, cpu, .. } = &self;
@@ -275,7 +309,7 @@ impl Summary {
             stalled: self.waited > 0 && self.waited >= self.ended / 2,
             cpu_share,
             planned_sent: planned.map(|planned| (planned, tally.issued)),
-            in_flight_max: u64::from(tally.established_max) * u64::from(self.depth),
+            in_flight_max: u64::from(tally.established_max) * u64::from(self.depth_reached()),
         });
         let least = self.drivers.iter().min_by_key(|info| info.driver != "epoll");
         let least = least.cloned().unwrap_or_default();
@@ -321,6 +355,8 @@ impl Summary {
             lost,
             outage_s: round(seconds(outage), 1e3),
             operations: operations(total),
+            protocol: if self.http2 { "HTTP/2" } else { "HTTP/1.1" },
+            streams: self.http2.then(|| self.streams()),
             spin: least.spin.to_string(), // as all of them
             driver: least.driver,
             drivers: self.drivers,
@@ -375,8 +411,9 @@ const SPLIT_MIN: Duration = Duration::from_secs(1);
 pub(crate) mod tests {
     use super::*;
     use crate::engine::Finish;
+    use crate::flights::Flight;
     use crate::options::{Options, RunUntil};
-    use crate::outstanding::Flight;
+    use fulmar_proto::h2::ErrorCode;
 
     /// The possible results of two threads of a short run.
     pub(crate) fn sample(rate: Option<u64>) -> RunReport {
@@ -415,6 +452,23 @@ pub(crate) mod tests {
                 stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
                 driver: DriverInfo { driver: "epoll".to_owned(), ..DriverInfo::default() },
             });
+        }
+        summary.report(0, false)
+    }
+
+    /// Of HTTP/2, with a server that accepts 50 streams.
+    pub(crate) fn http2_sample() -> RunReport {
+        let urls = vec!["http://127.0.0.1:1/".to_owned()];
+        let options =
+            Options { urls, http2: true, depth: 100, connections: 1, ..Options::default() };
+        let mut summary = Summary::new(&RunPlan::new(&options).unwrap(), options.urls[0].clone());
+        for (streams, code) in [(250, 8), (50, 2), (128, 0x1234_5679)] {
+            let mut tally = RunTally::new(false, false);
+            tally.note_streams_max(streams);
+            tally.refused = 7;
+            tally.fail(ErrorKind::StreamReset, 1);
+            tally.note_stream_reset(ErrorCode::from_code(code));
+            summary.tally.merge(&tally);
         }
         summary.report(0, false)
     }
@@ -462,6 +516,8 @@ pub(crate) mod tests {
             "outage_s",
             "operations",
             "spin",
+            "protocol",
+            "streams",
         ] {
             order.push(json.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}")));
         }
@@ -549,6 +605,18 @@ pub(crate) mod tests {
             assert_eq!(report.cpu_user_us_per_request, user, "{cpu_ms}");
             assert_eq!(report.text().contains(" user, "), user.is_some(), "{}", report.text());
         }
+    }
+
+    #[test]
+    fn streams_of_http2_are_reported() {
+        let value: serde_json::Value = serde_json::from_str(&http2_sample().json()).unwrap();
+        assert_eq!((&value["protocol"], &value["depth"]), (&"HTTP/2".into(), &100.into()));
+        let streams = &value["streams"];
+        assert_eq!(keys(streams), ["limited_to", "refused", "requested", "resets"]);
+        assert_eq!((&streams["limited_to"], &streams["refused"]), (&50.into(), &21.into()));
+        assert_eq!(streams["resets"], serde_json::json!({"CANCEL": 1, "INTERNAL_ERROR": 2}));
+        assert_eq!(value["errors"]["stream_reset"], 3);
+        assert!(serde_json::to_value(sample(None)).unwrap()["streams"].is_null());
     }
 
     #[test]

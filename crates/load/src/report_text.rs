@@ -8,7 +8,7 @@ use fulmar_drive::DriverInfo;
 
 use crate::histogram::Latency;
 use crate::limited_by::LimitedBy;
-use crate::report::{CallCount, RunReport, float, per, ratio};
+use crate::report::{CallCount, RunReport, StreamsReport, float, per, ratio};
 
 impl RunReport {
     /// The report for people, aligned and with units. It ends with a line feed.
@@ -86,8 +86,13 @@ impl RunReport {
             counted(requested.into(), "connection"),
             counted(self.threads.into(), "thread"),
         ];
-        if self.depth > 1 {
-            settings.push(format!("{} pipelined", self.depth));
+        match &self.streams {
+            Some(streams) => {
+                let each = counted(streams.requested.into(), "stream");
+                settings.push(format!("HTTP/2, {each} each"));
+            }
+            None if self.depth > 1 => settings.push(format!("{} pipelined", self.depth)),
+            None => {}
         }
         settings.push(self.drivers());
         line(out, format_args!("{}\n{}\n", self.url, settings.join(", ")));
@@ -124,6 +129,9 @@ impl RunReport {
             write!(counts, "; none for {outage}, when connects failed").expect(TAKES);
         }
         field(out, "connections", &counts);
+        if let Some(streams) = &self.streams {
+            write_streams(out, streams);
+        }
         if let Some(tls) = &self.tls {
             let (done, failed) = (grouped(tls.handshakes), grouped(tls.failed));
             let agreed = [tls.version, tls.cipher].into_iter().flatten();
@@ -209,6 +217,21 @@ impl RunReport {
     }
 }
 
+/// What the server did not accept.
+fn write_streams(out: &mut String, streams: &StreamsReport) {
+    if let Some(limit) = streams.limited_to {
+        let of = grouped(streams.requested.into());
+        let limit = grouped(limit.into());
+        field(out, "streams", &format!("{limit} of {of} per connection: the server's limit"));
+    }
+    if streams.refused > 0 {
+        field(out, "", &format!("{} refused and sent again", grouped(streams.refused)));
+    }
+    for (code, n) in &streams.resets {
+        field(out, "", &format!("reset with {code} ({})", grouped(*n)));
+    }
+}
+
 fn write_row(out: &mut String, name: &str, latency: &Latency) {
     let Latency { min, mean, p50, p90, p99, p999, max } = *latency;
     let [min, p50, p90, p99, p999, max] = [min, p50, p90, p99, p999, max].map(|us| us.map(float));
@@ -288,7 +311,7 @@ const TAKES: &str = "a string takes everything";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample;
+    use crate::report::tests::{http2_sample, sample};
 
     #[test]
     fn numbers_are_short_and_have_units() {
@@ -309,6 +332,19 @@ mod tests {
         );
         assert_eq!((bytes(12.0), bytes(12_100_000.0)), ("12 B".to_owned(), "12.1 MB".to_owned()));
         assert_eq!((whole(2_000.4), whole(-1.0)), (2_000, u64::MAX));
+    }
+
+    #[test]
+    fn the_limit_of_streams_is_named() {
+        let text = http2_sample().text();
+        for part in [
+            "1 connection, 1 thread, HTTP/2, 100 streams each",
+            "streams       50 of 100 per connection: the server's limit",
+            "              21 refused and sent again",
+            "              reset with INTERNAL_ERROR (2)",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 
     #[test]

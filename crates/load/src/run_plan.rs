@@ -6,13 +6,17 @@ use std::time::Duration;
 use fulmar_client::RequestUrl;
 use fulmar_engine::{Endpoint, Peer};
 use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::h2::RequestBlock;
 use fulmar_proto::{HeaderBuf, Layer, Request};
-use fulmar_tls::ClientTls;
+use fulmar_tls::{ClientOptions, ClientTls, HTTP2};
 
 use crate::error::LoadError;
+use crate::flights::Flights;
 use crate::options::{Options, RunUntil};
+use crate::outstanding::Outstanding;
 use crate::schedule::planned_within;
 use crate::sources::Sources;
+use crate::stream_flights::StreamFlights;
 
 /// The data that all threads share.
 #[derive(Debug)]
@@ -20,7 +24,8 @@ pub(crate) struct RunPlan {
     pub(crate) origins: Vec<Destination>,
     pub(crate) connections: u32,
     pub(crate) threads: u32,
-    pub(crate) depth: u8,
+    pub(crate) http2: bool,
+    pub(crate) depth: u16,
     /// Each request has a connection of its own.
     pub(crate) reconnect: bool,
     pub(crate) rate: Option<u64>,
@@ -34,8 +39,15 @@ pub(crate) struct RunPlan {
 pub(crate) struct Destination {
     pub(crate) authority: String,
     pub(crate) addresses: Vec<Peer>,
-    pub(crate) requests: Vec<EncodedRequest>,
+    pub(crate) requests: Vec<PlannedRequest>,
     tls: Option<(ClientTls, String)>, // with the host name to verify
+}
+
+/// A request, encoded for the protocol of the run.
+#[derive(Debug)]
+pub(crate) enum PlannedRequest {
+    Http1(EncodedRequest),
+    Http2(RequestBlock),
 }
 
 impl Destination {
@@ -59,7 +71,7 @@ impl RunPlan {
     /// Blocks while names are resolved.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check().map_err(LoadError::Options)?;
-        let mut origins: Vec<(RequestUrl, Vec<EncodedRequest>)> = Vec::new();
+        let mut origins: Vec<(RequestUrl, Vec<PlannedRequest>)> = Vec::new();
         for url in &options.urls {
             let error = |cause| LoadError::Target { url: url.clone(), cause };
             let target = RequestUrl::parse(url).map_err(error)?;
@@ -73,7 +85,7 @@ impl RunPlan {
             }
         }
         let tls = match origins.iter().any(|(target, _)| target.is_tls()) {
-            true => Some(ClientTls::new(options.tls.clone()).map_err(LoadError::Tls)?),
+            true => Some(ClientTls::new(tls_options(options)).map_err(LoadError::Tls)?),
             false => None,
         };
         let origins: Result<_, _> = origins
@@ -84,7 +96,8 @@ impl RunPlan {
             origins: origins?,
             connections: options.connections,
             threads: options.threads,
-            depth: u8::try_from(options.depth).expect("checked"),
+            http2: options.http2,
+            depth: u16::try_from(options.depth).expect("checked"),
             reconnect: options.reconnect,
             rate: options.rate,
             until: options.until,
@@ -128,6 +141,14 @@ impl RunPlan {
         Some(SocketAddr::new(address, 0))
     }
 
+    /// The memory for the outstanding requests of one connection.
+    pub(crate) fn flights(&self) -> Outstanding {
+        match self.http2 {
+            true => Outstanding::ByStream(Box::new(StreamFlights::new(self.depth))),
+            false => Outstanding::InOrder(Flights::new(u8::try_from(self.depth).expect("checked"))),
+        }
+    }
+
     /// The number of requests, if it ends the run.
     pub(crate) fn count(&self) -> Option<u64> {
         match self.until {
@@ -149,7 +170,15 @@ impl RunPlan {
     }
 }
 
-fn compile(target: &RequestUrl, options: &Options) -> Result<EncodedRequest, LoadError> {
+fn tls_options(options: &Options) -> ClientOptions {
+    let mut tls = options.tls.clone();
+    if options.http2 {
+        tls.alpn = vec![HTTP2.to_vec()];
+    }
+    tls
+}
+
+fn compile(target: &RequestUrl, options: &Options) -> Result<PlannedRequest, LoadError> {
     let mut headers = HeaderBuf::new();
     let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
     let push = |headers: &mut HeaderBuf, name: &str, value: &str| {
@@ -167,12 +196,18 @@ fn compile(target: &RequestUrl, options: &Options) -> Result<EncodedRequest, Loa
     if options.reconnect {
         request.added = &[("Connection", b"close")];
     }
-    EncodedRequest::new(&request, &options.body).map_err(LoadError::Request)
+    let planned = match options.http2 {
+        true => {
+            RequestBlock::new(&request, &options.body, target.is_tls()).map(PlannedRequest::Http2)
+        }
+        false => EncodedRequest::new(&request, &options.body).map(PlannedRequest::Http1),
+    };
+    planned.map_err(LoadError::Request)
 }
 
 fn reach(
     target: &RequestUrl,
-    requests: Vec<EncodedRequest>,
+    requests: Vec<PlannedRequest>,
     tls: Option<&ClientTls>,
     options: &Options,
 ) -> Result<Destination, LoadError> {
@@ -235,6 +270,8 @@ mod tests {
             RunPlan::new(&options).unwrap_err()
         };
         assert!(matches!(error(|o| o.method = "G T".into()), LoadError::Request(_)));
+        let http2 = |o: &mut Options| (o.http2, o.method) = (true, "G T".into());
+        assert!(matches!(error(http2), LoadError::Request(_)));
         let split = |o: &mut Options| o.headers.push(("A".into(), "b\r\nC: d".into()));
         assert!(matches!(error(split), LoadError::Header { .. }));
         assert!(matches!(error(|o| o.bind = "::1".parse().unwrap()), LoadError::Family { .. }));

@@ -1,10 +1,11 @@
 //! The counters of a run. Their memory is constant.
 
 use fulmar_proto::PeerError;
+use fulmar_proto::h2::ErrorCode;
 use fulmar_tls::{Info, Version};
 
+use crate::flights::Flight;
 use crate::histogram::Histogram;
-use crate::outstanding::Flight;
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +28,19 @@ pub enum ErrorKind {
     Reset,
     /// The server violated HTTP.
     Protocol,
+    /// HTTP/2: the server reset the stream, or its response was malformed.
+    StreamReset,
+    /// HTTP/2: the server refused streams again and again, and completed no response.
+    StreamRefused,
+    /// HTTP/2: the server ended the connection with GOAWAY before the response was complete.
+    Goaway,
     /// The response was not complete within the timeout.
     Timeout,
 }
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::ConnectRefused,
         Self::ConnectFailed,
         Self::ConnectTimeout,
@@ -43,6 +50,9 @@ impl ErrorKind {
         Self::Closed,
         Self::Reset,
         Self::Protocol,
+        Self::StreamReset,
+        Self::StreamRefused,
+        Self::Goaway,
         Self::Timeout,
     ];
 
@@ -58,6 +68,9 @@ impl ErrorKind {
             Self::Closed => "closed",
             Self::Reset => "reset",
             Self::Protocol => "protocol",
+            Self::StreamReset => "stream_reset",
+            Self::StreamRefused => "stream_refused",
+            Self::Goaway => "goaway",
             Self::Timeout => "timeout",
         }
     }
@@ -84,6 +97,12 @@ pub(crate) struct RunTally {
     status: Box<[u64; STATUS_LEN]>,
     /// Violations of HTTP, in the order of their first occurrence.
     pub(crate) broken: Vec<(PeerError, u64)>,
+    /// Streams that were reset, by the code of the error.
+    pub(crate) resets: Vec<(ErrorCode, u64)>,
+    /// Streams that the server refused, whose requests were sent again.
+    pub(crate) refused: u64,
+    /// The least number of streams that a server accepts at a time, of HTTP/2.
+    pub(crate) streams_max: Option<u32>,
     pub(crate) latency: Histogram,
     pub(crate) open: Option<OpenLoop>,
     pub(crate) tls: Option<Handshakes>,
@@ -150,6 +169,9 @@ impl RunTally {
             errors: [0; ErrorKind::ALL.len()],
             status: Box::new([0; STATUS_LEN]),
             broken: Vec::new(),
+            resets: Vec::new(),
+            refused: 0,
+            streams_max: None,
             latency: Histogram::new(),
             open: open_loop.then(|| OpenLoop { raw: Histogram::new(), lateness: Histogram::new() }),
             tls: tls.then(Handshakes::new),
@@ -186,9 +208,18 @@ impl RunTally {
 
     /// The server violated HTTP.
     pub(crate) fn note_broken(&mut self, error: PeerError) {
-        match self.broken.iter_mut().find(|(known, _)| *known == error) {
-            Some((_, n)) => *n += 1,
-            None => self.broken.push((error, 1)),
+        add_count(&mut self.broken, error, 1);
+    }
+
+    /// A stream was reset with this code.
+    pub(crate) fn note_stream_reset(&mut self, code: ErrorCode) {
+        add_count(&mut self.resets, code, 1);
+    }
+
+    /// A server accepts this number of streams at a time.
+    pub(crate) fn note_streams_max(&mut self, streams: u32) {
+        if self.streams_max.is_none_or(|known| streams < known) {
+            self.streams_max = Some(streams);
         }
     }
 
@@ -241,10 +272,14 @@ impl RunTally {
         self.errors.iter_mut().zip(other.errors).for_each(|(a, b)| *a += b);
         self.status.iter_mut().zip(other.status.iter()).for_each(|(a, b)| *a += b);
         for (error, n) in &other.broken {
-            match self.broken.iter_mut().find(|(known, _)| known == error) {
-                Some((_, m)) => *m += n,
-                None => self.broken.push((*error, *n)),
-            }
+            add_count(&mut self.broken, *error, *n);
+        }
+        for (code, n) in &other.resets {
+            add_count(&mut self.resets, *code, *n);
+        }
+        self.refused += other.refused;
+        if let Some(streams) = other.streams_max {
+            self.note_streams_max(streams);
         }
         self.latency.merge(&other.latency);
         if let (Some(open), Some(other)) = (&mut self.open, &other.open) {
@@ -254,6 +289,14 @@ impl RunTally {
         if let (Some(tls), Some(other)) = (&mut self.tls, &other.tls) {
             tls.merge(other);
         }
+    }
+}
+
+/// Counts `n` more of a kind.
+fn add_count<K: PartialEq>(counts: &mut Vec<(K, u64)>, kind: K, n: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == kind) {
+        Some((_, m)) => *m += n,
+        None => counts.push((kind, n)),
     }
 }
 

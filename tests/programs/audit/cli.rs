@@ -64,6 +64,18 @@ fn a_server_is_counted_request_by_request() {
     assert_eq!(json["processes"], 1);
 }
 
+/// Streams share calls, and each of them is a request.
+#[test]
+fn calls_are_divided_by_streams() {
+    let ended = of_serve(&tree(), &["--json", "--http2", "-m", "50"]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!((&json["unit"]["noun"], &json["unit"]["count"]), (&"request".into(), &200.into()));
+    let calls = |name: &str| json["calls"][name]["calls"].as_u64().unwrap_or(0);
+    assert!((1..=40).contains(&(calls("sendto") + calls("sendmsg"))), "{json}");
+    assert!((1..=60).contains(&calls("recvfrom")), "{json}");
+}
+
 #[test]
 fn a_table_is_printed_and_a_record_is_written() {
     let tree = tree();

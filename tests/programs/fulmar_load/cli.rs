@@ -146,7 +146,7 @@ fn invalid_arguments_are_usage_errors() {
         (&["-t", "0"], "threads must be 1 to"),
         (&["-c", "4", "-t", "5"], "more threads than connections"),
         (&["--reconnect", "-p", "2"], "cannot be pipelined"),
-        (&["-m", "CONNECT"], "CONNECT opens a tunnel"),
+        (&["-X", "CONNECT"], "CONNECT opens a tunnel"),
     ] {
         fails(arguments, 2, part);
         let url = [arguments, &["http://127.0.0.1:1/"]].concat();
@@ -164,7 +164,7 @@ fn invalid_requests_are_usage_errors() {
         (&["http://127.0.0.1:99999/"], "malformed"),
         (&["http://a b/"], "blanks"),
         (&["http://u:p@127.0.0.1/"], "user names"),
-        (&["-m", "G T", "http://127.0.0.1:1/"], "the request cannot be made"),
+        (&["-X", "G T", "http://127.0.0.1:1/"], "the request cannot be made"),
         (&["-H", "a b: c", "http://127.0.0.1:1/"], "is not a header field"),
         (&["--body", "@/nonexistent", "http://127.0.0.1:1/"], "/nonexistent: No such file"),
         (&["--cacert", "/nonexistent", "https://127.0.0.1:1/"], "/nonexistent: No such file"),

@@ -2,6 +2,7 @@
 
 mod cli;
 mod faults;
+mod http2;
 mod peers;
 
 use fulmar_tests::http::HttpClient;

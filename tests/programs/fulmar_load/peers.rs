@@ -144,14 +144,14 @@ fn requests_arrive_byte_for_byte() {
     let tree = Tree::new();
     let large = noise(300_000);
     let file = format!("@{}", tree.file("body", &large).display());
-    let post = ["-m", "POST", "-H", "X-Odd:  a b\t", "-H", "Content-Type: text/x"];
+    let post = ["-X", "POST", "-H", "X-Odd:  a b\t", "-H", "Content-Type: text/x"];
     let (head, body) = arrives(&[&post[..], &["--body", "hello, \u{fc}"]].concat());
     assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("\r\nX-Odd: a b\r\n"), "{head}");
     assert!(head.contains("\r\nContent-Type: text/x\r\n"), "{head}");
     assert!(head.contains("\r\nContent-Length: 9\r\n"), "{head}");
     assert_eq!(body, "hello, \u{fc}".as_bytes());
-    let (head, body) = arrives(&["-m", "PUT", "--body", &file]);
+    let (head, body) = arrives(&["-X", "PUT", "--body", &file]);
     assert!(head.starts_with("PUT /a?b HTTP/1.1\r\n"), "{head}");
     assert!(body == large, "{} bytes came", body.len());
     let (head, body) = arrives(&["-H", "Accept: */*"]);
@@ -177,7 +177,7 @@ fn a_given_host_field_replaces_the_default() {
 fn echoed_bytes_are_counted() {
     let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
     let body = "e".repeat(10_000);
-    let arguments = ["-c", "4", "-n", "100", "-m", "POST", "--body", &body];
+    let arguments = ["-c", "4", "-n", "100", "-X", "POST", "--body", &body];
     let report = report(&[&arguments[..], &[&serve.url("/echo")]].concat());
     no_errors(&report, 100);
     let bytes = report.count("/bytes");
@@ -187,12 +187,12 @@ fn echoed_bytes_are_counted() {
 #[test]
 fn the_response_to_head_has_no_body() {
     let nginx = Nginx::start();
-    let report = report(&["-c", "8", "-n", "1000", "-m", "HEAD", &nginx.url()]);
+    let report = report(&["-c", "8", "-n", "1000", "-X", "HEAD", &nginx.url()]);
     no_errors(&report, 1_000);
     assert_eq!(report.count("/connections/opened"), 8);
     let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
     let large = serve.url("/bytes/1000000");
-    let report = fulmar_tests::load::report(&["-c", "8", "-n", "1000", "-m", "HEAD", &large]);
+    let report = fulmar_tests::load::report(&["-c", "8", "-n", "1000", "-X", "HEAD", &large]);
     no_errors(&report, 1_000);
     assert!(report.count("/bytes") < 400_000, "{report:?}");
 }

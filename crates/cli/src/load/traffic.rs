@@ -38,12 +38,23 @@ pub(crate) struct TrafficArguments {
     #[arg(short = 'R', long, value_name = "N", value_parser = numbers::parse::<u64>)]
     pub(crate) rate: Option<u64>,
 
-    /// Number of outstanding requests on each connection
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = numbers::parse::<u32>)]
+    /// Number of outstanding requests on each connection of HTTP/1.1
+    #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "http2",
+          value_parser = numbers::parse::<u32>)]
     pub(crate) pipelining: u32,
 
+    /// Use HTTP/2: by ALPN over TLS, otherwise with prior knowledge [default: HTTP/1.1]
+    #[arg(long)]
+    pub(crate) http2: bool,
+
+    /// Number of concurrent streams on each connection of HTTP/2, at most those that the server
+    /// accepts
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http2",
+          value_parser = numbers::parse::<u32>)]
+    pub(crate) streams: u32,
+
     /// Request method
-    #[arg(short, long, value_name = "METHOD", default_value = "GET")]
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub(crate) method: String,
 
     /// Add a header field, `Name: value`; repeatable
@@ -120,7 +131,8 @@ impl TrafficArguments {
             until,
             threads: self.threads,
             rate: self.rate,
-            depth: self.pipelining,
+            http2: self.http2,
+            depth: if self.http2 { self.streams } else { self.pipelining },
             method: self.method.clone(),
             headers: self.headers.clone(),
             body,

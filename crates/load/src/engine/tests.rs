@@ -1,5 +1,7 @@
 //! The engine against scripted servers, in memory and virtual time.
 
+mod http2;
+
 use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
@@ -7,6 +9,7 @@ use fulmar_proto::{BodyLen, HeaderBuf, Response, Scratch, Segment, ServerConnect
 
 use super::*;
 use crate::options::Options;
+use crate::tally::ErrorKind;
 
 /// What the world does to one connection.
 type Script = Box<dyn FnMut(u64) -> Treatment>;
@@ -19,9 +22,13 @@ enum Treatment {
     AnswerAndClose,
     /// These bytes, instead of an answer, and then the end if so.
     Bytes(&'static [u8], bool),
-    /// Nothing, ever.
+    /// Nothing more on this connection.
     Stall,
+    /// No answer to this request.
+    Silence,
     Reset,
+    /// The end of this stream only.
+    ResetStream(Reset),
 }
 
 /// A server's end of one connection.
@@ -245,6 +252,11 @@ impl ServerEnd {
                     self.fate = script(*requests);
                     match self.fate {
                         Treatment::Answer => {}
+                        Treatment::Silence => continue,
+                        Treatment::ResetStream(reason) => {
+                            self.machine.reset(stream, reason);
+                            continue;
+                        }
                         Treatment::AnswerAndClose => self.machine.close_after(),
                         Treatment::Stall => self.stalled = true,
                         Treatment::Reset => (self.stalled, self.reset) = (true, true),
@@ -263,20 +275,30 @@ impl ServerEnd {
             }
         }
         self.input = block;
+        if !self.stalled {
+            self.flush();
+        }
         self.fin |= self.machine.io_state().finished;
     }
 
-    fn answer(&mut self, stream: fulmar_proto::StreamId) {
+    fn answer(&mut self, stream: StreamId) {
         let mut headers = HeaderBuf::new();
         headers.push("Content-Type", b"text/plain").unwrap();
         let response = Response::new(200, headers.as_headers());
         self.machine.send_head(stream, response, BodyLen::Exact(2)).unwrap();
         self.machine.send_data(stream, Segment::Bytes(Bytes::from_static(b"ok"))).unwrap();
         self.machine.send_end(stream, fulmar_proto::Headers::EMPTY).unwrap();
-        if let Some(transmit) = self.machine.poll_transmit() {
-            let n = transmit.inline.len() as u64;
-            assert!(transmit.segments.is_empty());
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(transmit) = self.machine.poll_transmit() {
             self.outgoing.extend_from_slice(transmit.inline);
+            for segment in transmit.segments {
+                let Segment::Bytes(more) = segment else { panic!("no files here") };
+                self.outgoing.extend_from_slice(more);
+            }
+            let n = transmit.len();
             self.machine.handle_sent(n);
         }
     }

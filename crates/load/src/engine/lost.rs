@@ -1,0 +1,156 @@
+//! What becomes of requests whose connection or stream ends without a response, and of connects
+//! that fail.
+
+use std::io;
+
+use fulmar_engine::End;
+use fulmar_proto::h2::ErrorCode;
+use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId};
+use fulmar_tls::TlsError;
+
+use super::{Conn, ConnStage, ConnectFailure, LoadHandler, nanos_of};
+use crate::outstanding::Outstanding;
+use crate::tally::ErrorKind;
+
+impl LoadHandler {
+    /// A stream ended without a response. A request that the server has not processed is sent again
+    /// (RFC 9113 §8.7).
+    pub(super) fn handle_reset(&mut self, conn: &mut Conn, stream: StreamId, code: u32) {
+        let Outstanding::ByStream(flights) = &mut conn.flights else { return };
+        // It may be one that has timed out.
+        let Some(flight) = flights.cancel(stream) else { return };
+        self.freed = true;
+        let code = ErrorCode::from_code(code);
+        if code != ErrorCode::RefusedStream {
+            self.tally.note_stream_reset(code);
+            self.tally.fail(ErrorKind::StreamReset, 1);
+        } else if flights.note_refusal() > REFUSALS_MAX {
+            self.tally.fail(ErrorKind::StreamRefused, 1);
+        } else {
+            self.tally.refused += 1;
+            self.tally.issued -= 1;
+            self.work.give_back(flight.planned);
+        }
+    }
+
+    /// Resets the streams that have timed out. True if there was one.
+    pub(super) fn expire_streams(
+        &mut self,
+        at: u64,
+        connection: &mut ClientConnection,
+        conn: &mut Conn,
+    ) -> bool {
+        let timeout = nanos_of(self.plan.timeout);
+        let (ClientConnection::Http2(connection), Outstanding::ByStream(flights)) =
+            (connection, &mut conn.flights)
+        else {
+            return false;
+        };
+        let before = flights.len();
+        while flights.oldest().is_some_and(|sent| sent.saturating_add(timeout) <= at)
+            && let Some((stream, _)) = flights.pop()
+        {
+            self.tally.fail(ErrorKind::Timeout, 1);
+            connection.reset(stream, Reset::Cancelled);
+        }
+        flights.len() < before
+    }
+
+    /// An established connection was lost.
+    pub(super) fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
+        self.tally.established -= 1;
+        if self.tally.established == 0 {
+            self.service.lose(now);
+        }
+        let n = conn.flights.len() as u64;
+        match end {
+            // The last response had `Connection: close`: the server has not read the other
+            // requests.
+            End::Closed => {
+                while let Some(flight) = conn.flights.pop() {
+                    self.tally.issued -= 1;
+                    self.work.give_back(flight.planned);
+                }
+            }
+            End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
+            End::Peer(PeerError::Goaway) => self.tally.fail(ErrorKind::Goaway, n),
+            End::Peer(error) => {
+                self.tally.note_broken(*error);
+                match n {
+                    0 => self.tally.error(ErrorKind::Protocol),
+                    n => self.tally.fail(ErrorKind::Protocol, n),
+                }
+            }
+            End::TimedOut(_) => self.tally.fail(ErrorKind::Timeout, n),
+            End::Layer(error) if error.downcast_ref() == Some(&TlsError::Truncated) => {
+                self.tally.fail(ErrorKind::Closed, n);
+            }
+            _ => self.tally.fail(ErrorKind::Reset, n),
+        }
+        if conn.responded {
+            return self.opener.want(now, conn.number, conn.gate);
+        }
+        self.opener.note_response(conn.batch);
+        match n {
+            // The server closes each connection at once.
+            0 => self.opener.rest(now, conn.number, conn.gate),
+            _ => self.opener.want(now, conn.number, conn.gate),
+        }
+    }
+
+    /// A connection was not established.
+    pub(super) fn connect_failed(&mut self, now: u64, conn: &Conn, end: End) {
+        self.service.fail(&self.shared.outages);
+        self.opener.note_response(conn.batch);
+        let (kind, error) = match end {
+            end if conn.stage != ConnStage::Connecting => {
+                let error = cause_of(end);
+                self.tally.fail_to_shake_hands(&error.to_string());
+                (ErrorKind::Handshake, Some(error))
+            }
+            End::Failed(error) => (kind_of(&error), Some(error)),
+            _ => (ErrorKind::ConnectTimeout, None),
+        };
+        self.failure = Some(ConnectFailure { gate: conn.gate, error });
+        if kind == ErrorKind::Descriptors {
+            self.tally.error(kind);
+            return self.opener.run_out(conn.gate);
+        }
+        let cursor = &mut self.origins[usize::from(conn.gate)];
+        if cursor.untried > 0 {
+            cursor.untried -= 1;
+            cursor.address += 1;
+            self.opener.try_next_address(now, conn.number, conn.gate);
+        } else {
+            self.tally.error(kind);
+            self.opener.fail(now, conn.number, conn.gate);
+        }
+    }
+}
+
+/// Why a handshake failed.
+fn cause_of(end: End) -> io::Error {
+    match end {
+        End::Layer(error) => io::Error::other(error),
+        End::Failed(error) => error,
+        End::TimedOut(_) => io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"),
+        _ => io::ErrorKind::ConnectionAborted.into(),
+    }
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
+        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
+        // It waited in the listen queue of a server that ended.
+        io::ErrorKind::ConnectionReset => ErrorKind::Reset,
+        io::ErrorKind::AddrNotAvailable => ErrorKind::AddressUnavailable,
+        _ => match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => ErrorKind::Descriptors,
+            _ => ErrorKind::ConnectFailed,
+        },
+    }
+}
+
+/// Streams that a server may refuse in a row before a refusal is an error.
+const REFUSALS_MAX: u32 = 10_000;
