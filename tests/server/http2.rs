@@ -128,6 +128,58 @@ fn a_hundred_streams_cost_few_calls() {
     assert!(calls <= most, "{calls} calls for 1,000 requests");
 }
 
+/// The calls for one file on each of so many streams, requested in one packet.
+fn calls_for_files(count: usize, len: usize) -> u64 {
+    let dir = tempfile::tempdir().expect("a directory");
+    let content = noise(len);
+    for n in 0..count {
+        std::fs::write(dir.path().join(n.to_string()), &content).expect("room");
+    }
+    let (driver, address) = files(dir.path());
+    let mut server = driver.0;
+    let mut socket = Http2Socket::connect(address);
+    socket.client.holds_windows = true; // they are large enough for all
+    socket.send();
+    socket.socket.set_nonblocking(true).expect("a socket");
+    let mut calls = 0;
+    for measured in [false, true] {
+        let streams: Vec<u32> = (0..count)
+            .map(|n| {
+                let method = if measured { "GET" } else { "HEAD" }; // opens the files
+                socket.client.request(method, &format!("/{n}"), b"")
+            })
+            .collect();
+        socket.send();
+        while !socket.client.is_done() {
+            let before = Ledger::here();
+            server.try_turn().expect("a turn");
+            calls += u64::from(measured) * (Ledger::here() - before).total();
+            socket.read_available();
+        }
+        for stream in streams {
+            let response = &socket.client.responses[&stream];
+            assert_eq!(response.status, 200);
+            assert!(!measured || response.body == content, "{} bytes", response.body.len());
+        }
+    }
+    calls
+}
+
+/// Frames of a file are read together, and sent together with their headers.
+#[test]
+fn a_large_file_costs_few_calls() {
+    let calls = calls_for_files(1, 1_000_000);
+    assert!(calls <= budget("system_calls", "serve_http2_file"), "{calls} calls");
+}
+
+/// They take turns of 64 KB, and each turn is a read.
+#[test]
+fn large_files_on_ten_streams_cost_few_calls() {
+    let calls = calls_for_files(10, 1_000_000);
+    let most = 10 * budget("system_calls", "serve_http2_10_files");
+    assert!(calls <= most, "{calls} calls for ten files");
+}
+
 /// Behind the preface nothing is a request of HTTP/1: it cannot be smuggled past a proxy.
 #[test]
 fn a_request_of_http1_behind_the_preface_is_an_error() {

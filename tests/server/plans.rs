@@ -147,7 +147,7 @@ fn named(step: &Step<'_>) -> String {
         }
         Step::File { run, .. } if run.is_empty() => "sendfile".into(),
         Step::File { .. } => "sendfile(head)".into(),
-        Step::Read { .. } => "pread, sendmsg".into(),
+        Step::Read { .. } | Step::Weave { .. } => "pread, sendmsg".into(),
         Step::Pipe { .. } => "splice".into(),
     }
 }

@@ -124,7 +124,9 @@ mod tests {
             Step::Gather { run, more } => {
                 format!("g{}{}", run.len(), if *more { "+" } else { "" })
             }
-            Step::File { .. } | Step::Read { .. } => unreachable!("there are no files"),
+            Step::File { .. } | Step::Read { .. } | Step::Weave { .. } => {
+                unreachable!("there are no files")
+            }
         }
     }
 

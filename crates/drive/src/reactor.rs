@@ -91,7 +91,9 @@ pub struct Reactor<E, S> {
     pub(crate) pipes_to_sweep: bool, // some may have been returned with bytes in them
     pub(crate) throttle: Option<Box<Throttle>>,
     pub(crate) abilities: Abilities,
-    pub(crate) file_memory: Vec<u8>, // of a file, for a layer or where there is no sendfile
+    pub(crate) file_memory: Vec<u8>, // of files, for a layer, for frames, or without sendfile
+    pub(crate) file_memory_until: Option<Instant>, // when it is freed
+    pub(crate) some_took_all: bool,  // `Socket::took_all` of some sockets
     pub(crate) connect_prediction: Prediction, // whether connects are complete at once
     clock: Instant,
     deadline: Option<Instant>, // as passed to the selector
@@ -156,6 +158,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             throttle: None,
             abilities: Abilities::NATIVE,
             file_memory: Vec::new(),
+            file_memory_until: None,
+            some_took_all: false,
             connect_prediction: Prediction::default(),
             clock: sys::now(),
             deadline: None,
@@ -329,6 +333,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         if self.flush(now) {
             self.act(now); // what sending led to; what it wants sent waits for the next turn
+            self.continue_framed(now); // but for a little more of what was shown in part
         }
         self.executor.close(&mut self.close_queue);
         self.register_new(now);
@@ -337,6 +342,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         if self.trim_at.is_some_and(|time| time <= now) {
             self.give_memory_back();
+        }
+        if self.file_memory_until.is_some_and(|time| time <= now) {
+            (self.file_memory, self.file_memory_until) = (Vec::new(), None);
         }
         self.update_deadline(now);
     }
@@ -540,6 +548,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             false => {
                 let ours = earliest(self.paused_until, self.resolver_sockets.poll_timeout());
                 let ours = earliest(self.trim_at, ours);
+                let ours = earliest(self.file_memory_until, ours);
                 let ours = earliest(self.deferred.poll_timeout(&self.sockets), ours);
                 earliest(self.engine.poll_timeout(), ours)
             }

@@ -41,6 +41,8 @@ pub(crate) struct Socket {
     pub(crate) flowing: bool,
     /// It is in the list of sockets to be read.
     pub(crate) listed: bool,
+    /// The last transmit of frames was sent whole, by calls of its own.
+    pub(crate) took_all: bool,
     pub(crate) nagle: Nagle,
     pub(crate) registration: Registration,
     pub(crate) origin: SocketOrigin,
@@ -142,6 +144,7 @@ impl Socket {
             splicing: false,
             flowing: false,
             listed: false,
+            took_all: false,
             nagle: Nagle::Off,
             registration: Registration::New,
             origin,

@@ -2,9 +2,9 @@
 //! steps name.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use fulmar_proto::{Part, Run, Step};
+use fulmar_proto::{Part, Run, Step, Weave, WeavePiece};
 use fulmar_sys as sys;
 
 use crate::pipe;
@@ -149,11 +149,86 @@ fn send_once<'t>(
             let rest = if n as u64 == run.len() + len { behind(part, len) } else { None };
             Ok((n, rest.map(|part| Step::Read { run: Run::default(), part, more })))
         }
+        Step::Weave { weave, more } => send_woven(fd, weave, more, memory),
         Step::Pipe { pipe, len, more } => {
             let len = usize::try_from(len).unwrap_or(usize::MAX);
             Ok((pipe::send(pipe, fd, len, more)?, None))
         }
     }
+}
+
+/// Reads the parts of files, and sends them with the bytes between them. What a file that has
+/// become shorter lacks is read again as the rest, which fails.
+fn send_woven<'t>(
+    fd: BorrowedFd<'_>,
+    weave: Weave<'t>,
+    more: bool,
+    memory: &mut Vec<u8>,
+) -> io::Result<(usize, Option<Step<'t>>)> {
+    let read = read_parts(weave, memory)?;
+    let (len, missing) = available(weave, read.len() as u64);
+    let mut unsent = read;
+    let slices = Weave { len, ..weave }.pieces().map(|piece| match piece {
+        WeavePiece::Bytes(bytes) => bytes,
+        WeavePiece::Part(part) => {
+            let len = usize::try_from(part.len).map_or(unsent.len(), |len| len.min(unsent.len()));
+            let (bytes, rest) = unsent.split_at(len);
+            unsent = rest;
+            bytes
+        }
+    });
+    let n = sys::send_vectored(fd, slices, more && missing.is_none())?;
+    let rest = missing.filter(|_| n as u64 == len);
+    Ok((n, rest.map(|part| Step::Read { run: Run::default(), part, more: false })))
+}
+
+/// The bytes of all parts, one after the other, up to the first that a file does not have. Parts
+/// that are contiguous in their file are read at once.
+fn read_parts<'m>(weave: Weave<'_>, memory: &'m mut Vec<u8>) -> io::Result<&'m [u8]> {
+    let size: u64 = weave.parts().map(|part| part.len).sum();
+    let size = usize::try_from(size).map_err(io::Error::other)?;
+    if memory.len() < size {
+        memory.resize(size, 0);
+    }
+    let (mut filled, mut run) = (0, None);
+    for next in weave.parts().map(Some).chain([None]) {
+        if let (Some(run), Some(next)) = (&mut run, next)
+            && continues(run, next)
+        {
+            run.len += next.len;
+        } else if let Some(Part { file, offset, len }) = std::mem::replace(&mut run, next) {
+            let end = filled + usize::try_from(len).map_err(io::Error::other)?;
+            let start = filled;
+            while filled < end {
+                let at = offset + (filled - start) as u64;
+                match sys::pread(file, &mut memory[filled..end], at)? {
+                    0 => return Ok(&memory[..filled]),
+                    n => filled += n,
+                }
+            }
+        }
+    }
+    Ok(&memory[..filled])
+}
+
+/// True if a part begins in its file where a run ends.
+fn continues(run: &Part<'_>, part: Part<'_>) -> bool {
+    run.file.as_raw_fd() == part.file.as_raw_fd() && run.offset + run.len == part.offset
+}
+
+/// The number of bytes before the first one that was not read, and the rest of its part.
+fn available(weave: Weave<'_>, mut read: u64) -> (u64, Option<Part<'_>>) {
+    let mut len = 0;
+    for piece in weave.pieces() {
+        if let WeavePiece::Part(part) = piece {
+            if read < part.len {
+                return (len + read, behind(part, read));
+            }
+            read -= part.len;
+        }
+        len += piece.len();
+    }
+    (len, None)
 }
 
 /// What is left of a part after `n` bytes.
@@ -181,6 +256,9 @@ fn send_some(
         Step::Gather { .. } => return (0, Ok(())), // nothing to send
         Step::File { part, .. } => Step::File { run, part: shorter(part) },
         Step::Read { part, .. } => Step::Read { run, part: shorter(part), more: false },
+        Step::Weave { weave, .. } => {
+            Step::Weave { weave: Weave { len: n as u64, ..weave }, more: false }
+        }
         Step::Pipe { pipe, .. } => Step::Pipe { pipe, len: n as u64, more: false },
     };
     send_whole(fd, step, memory)
@@ -231,6 +309,69 @@ mod tests {
             &mut Vec::new(),
             &mut None,
         )
+    }
+
+    /// Parts of two files, with bytes between them, through a pair of sockets.
+    fn woven(portion: u64, missing: u64) -> (Vec<u8>, Option<io::ErrorKind>) {
+        use std::io::Read;
+        use std::os::unix::fs::FileExt;
+
+        let files = [(0, b"0123456789"), (1, b"abcdefghij")].map(|(n, content)| {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(content, 0).unwrap();
+            file.set_len(content.len() as u64 - n * missing).unwrap();
+            Arc::new(file.into())
+        });
+        let part = |file: usize, offset, len| {
+            Segment::File(FileRange { file: Arc::clone(&files[file]), offset, len })
+        };
+        let bytes = |text: &'static str| Segment::from(text.as_bytes());
+        let segments = [
+            part(0, 2, 3),
+            bytes("<"),
+            part(0, 5, 5),
+            bytes("|"),
+            part(1, 0, 4),
+            bytes(">"),
+            part(1, 4, 6),
+            bytes("end"),
+        ];
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let transmit = Transmit { is_framed: true, ..Transmit::new(b"head", &segments) };
+        let Some(Step::Weave { mut weave, more }) = transmit.steps(Abilities::LINUX).next() else {
+            panic!("parts of files are woven");
+        };
+        weave.len = weave.len.min(portion);
+        let step = Step::Weave { weave, more };
+        let memory = &mut Vec::new();
+        let outcome = send_steps(ours.as_fd(), [step].into_iter(), u64::MAX, memory, &mut None);
+        drop(ours);
+        let mut received = Vec::new();
+        theirs.read_to_end(&mut received).unwrap();
+        assert_eq!(outcome.sent, received.len() as u64);
+        (received, outcome.error.map(|error| error.kind()))
+    }
+
+    #[test]
+    fn parts_of_files_are_woven_byte_for_byte() {
+        let whole = b"head234<56789|abcd>efghijend";
+        for len in 1..=whole.len() {
+            assert_eq!(woven(len as u64, 0), (whole[..len].to_vec(), None));
+        }
+    }
+
+    /// All that there is leaves, and the failure is behind it.
+    #[test]
+    fn a_shorter_file_ends_a_weave_where_its_bytes_end() {
+        for (missing, sent) in [(1, "head234<56789|abcd>efghi"), (6, "head234<56789|abcd>")] {
+            let expected = (sent.as_bytes().to_vec(), Some(io::ErrorKind::UnexpectedEof));
+            assert_eq!(woven(u64::MAX, missing), expected);
+        }
+        let (sent, error) = woven(u64::MAX, 10);
+        assert_eq!(
+            (&sent[..], error),
+            (&b"head234<56789|"[..], Some(io::ErrorKind::UnexpectedEof))
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The sending side of a turn.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Engine, SocketEvent, SocketId};
 
@@ -36,6 +36,34 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.send_queue.clear();
         self.send_list(now);
         self.send_passing(now);
+        if !self.file_memory.is_empty() {
+            self.file_memory_until = Some(now + FILE_MEMORY_FOR);
+        }
+    }
+
+    /// Continues on sockets that took all of a transmit of frames, which shows only a part of what
+    /// is queued: in turns, each up to about its share of a turn.
+    pub(crate) fn continue_framed(&mut self, now: Instant) {
+        for _ in 1..ROUNDS_MAX {
+            if !std::mem::take(&mut self.some_took_all) {
+                return;
+            }
+            let Self { sockets, new_transmits, send_queue, .. } = self;
+            new_transmits.retain(|id| {
+                let socket = sockets.get_mut(*id);
+                let goes_on = socket.is_some_and(|socket| std::mem::take(&mut socket.took_all));
+                if goes_on {
+                    send_queue.push(*id);
+                }
+                !goes_on
+            });
+            if send_queue.is_empty() {
+                return;
+            }
+            self.flush(now);
+            self.act(now);
+        }
+        self.some_took_all = false;
     }
 
     /// Reads the next part of a file and sends what came of it, socket by socket: so the bytes are
@@ -94,6 +122,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 if outcome.is_all() && outcome.wanted < transmit.len() {
                     self.new_transmits.push(id);
                 }
+                socket.took_all = transmit.is_framed && outcome.is_all();
+                self.some_took_all |= socket.took_all;
                 self.sent(now, id, outcome);
             }
         }
@@ -164,5 +194,9 @@ const COPY_SIZE_MAX: usize = 4096;
 /// What one socket sends in a turn by calls of its own. A file that comes from a slow disk never
 /// fills a socket: as a whole, it would keep all others waiting for as long as it takes.
 const SHARE_SIZE: u64 = 2 * 1024 * 1024;
+/// Transmits of frames that one socket sends in a turn; each has at most half a megabyte.
+const ROUNDS_MAX: usize = 4;
+/// How long the memory for files is kept after its last use.
+const FILE_MEMORY_FOR: Duration = Duration::from_secs(1);
 /// Transmits in one list.
 const LIST_LEN_MAX: usize = 64;

@@ -46,7 +46,7 @@ pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
 pub use pipe::{Pipe, PipeCounts, Piped};
-pub use plan::{Abilities, Files, Part, Run, Signals, Step};
+pub use plan::{Abilities, Files, Part, Run, Signals, Step, Weave, WeavePiece};
 pub use raw::RawConnection;
 pub use side::{Head, Side};
 pub use target::is_request_target;

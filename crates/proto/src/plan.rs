@@ -116,7 +116,79 @@ pub struct Part<'a> {
     pub len: u64,
 }
 
-/// One call, or two, that send a part of a transmit.
+/// Parts of files between bytes in memory. Each run that is contiguous in its file is read by one
+/// `pread`, and all are sent in one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Weave<'a> {
+    /// Sent first.
+    pub inline: &'a [u8],
+    /// Bytes and parts of files, at most [`GATHER_LEN_MAX`].
+    pub segments: &'a [Segment],
+    /// The number of bytes to send: all of them, or the first.
+    pub len: u64,
+}
+
+/// A piece of a [`Weave`].
+#[derive(Clone, Copy, Debug)]
+pub enum WeavePiece<'a> {
+    /// Bytes in memory.
+    Bytes(&'a [u8]),
+    /// Bytes to be read.
+    Part(Part<'a>),
+}
+
+impl WeavePiece<'_> {
+    /// The number of bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Part(part) => part.len,
+        }
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn first(self, n: u64) -> Self {
+        match self {
+            Self::Bytes(bytes) => {
+                let n = usize::try_from(n).map_or(bytes.len(), |n| n.min(bytes.len()));
+                Self::Bytes(&bytes[..n])
+            }
+            Self::Part(part) => Self::Part(Part { len: part.len.min(n), ..part }),
+        }
+    }
+}
+
+impl<'a> Weave<'a> {
+    /// Its pieces in order.
+    pub fn pieces(self) -> impl Iterator<Item = WeavePiece<'a>> {
+        let mut left = self.len;
+        let pieces = self.segments.iter().filter_map(|segment| match segment {
+            Segment::Bytes(bytes) => Some(WeavePiece::Bytes(bytes)),
+            Segment::File(range) => Some(WeavePiece::Part(part_of(range))),
+            Segment::Pipe(_) => None,
+        });
+        let pieces = std::iter::once(WeavePiece::Bytes(self.inline)).chain(pieces);
+        pieces.map_while(move |piece| {
+            let piece = (left > 0).then(|| piece.first(left))?;
+            left -= piece.len();
+            Some(piece)
+        })
+    }
+
+    /// Its parts of files, in order.
+    pub fn parts(self) -> impl Iterator<Item = Part<'a>> {
+        self.pieces().filter_map(|piece| match piece {
+            WeavePiece::Bytes(_) => None,
+            WeavePiece::Part(part) => Some(part),
+        })
+    }
+}
+
+/// One call, or several, that send a part of a transmit.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// One `send` (no buffers) or `sendmsg`.
@@ -142,6 +214,13 @@ pub enum Step<'a> {
         /// As above.
         more: bool,
     },
+    /// A `pread` for each run of a file, and one `sendmsg`.
+    Weave {
+        /// What to send.
+        weave: Weave<'a>,
+        /// As above.
+        more: bool,
+    },
     /// One `splice`.
     Pipe {
         /// The source.
@@ -158,6 +237,7 @@ impl<'a> Step<'a> {
     pub fn len(&self) -> u64 {
         match self {
             Self::Pipe { len, .. } => *len,
+            Self::Weave { weave, .. } => weave.len,
             _ => self.run().len() + self.part().map_or(0, |part| part.len),
         }
     }
@@ -167,18 +247,19 @@ impl<'a> Step<'a> {
         self.len() == 0
     }
 
-    /// Its bytes in memory.
+    /// Its bytes in memory: those before the first of a file.
     pub fn run(&self) -> Run<'a> {
         match self {
             Self::Gather { run, .. } | Self::File { run, .. } | Self::Read { run, .. } => *run,
+            Self::Weave { weave, .. } => Run { inline: weave.inline, buffers: &[] },
             Self::Pipe { .. } => Run::default(),
         }
     }
 
-    /// Its bytes in a file, which follow those in memory.
+    /// Its bytes in a file, if they are contiguous and follow those in memory.
     pub fn part(&self) -> Option<Part<'a>> {
         match self {
-            Self::Gather { .. } | Self::Pipe { .. } => None,
+            Self::Gather { .. } | Self::Weave { .. } | Self::Pipe { .. } => None,
             Self::File { part, .. } | Self::Read { part, .. } => Some(*part),
         }
     }
@@ -188,7 +269,8 @@ impl<'a> Transmit<'a> {
     /// Cuts the queue into calls, as a platform can do them. Pure: the same segments always give
     /// the same plan.
     pub fn steps(self, on: Abilities) -> impl Iterator<Item = Step<'a>> {
-        let mut rest = Remaining { inline: self.inline, segments: self.segments, read: 0 };
+        let Self { inline, segments, is_framed, .. } = self;
+        let mut rest = Remaining { inline, segments, read: 0, is_framed };
         std::iter::from_fn(move || rest.step(on))
     }
 }
@@ -198,11 +280,17 @@ struct Remaining<'a> {
     inline: &'a [u8],
     segments: &'a [Segment],
     read: u64, // bytes of the first segment, a file, that an earlier step reads
+    is_framed: bool,
 }
 
 impl<'a> Remaining<'a> {
     #[inline]
     fn step(&mut self, on: Abilities) -> Option<Step<'a>> {
+        if self.is_framed
+            && let Some(weave) = self.weave()
+        {
+            return Some(Step::Weave { weave, more: on.more && !self.segments.is_empty() });
+        }
         let is_bytes = |segment: &&Segment| matches!(segment, Segment::Bytes(_));
         let len = self.segments.iter().take(GATHER_LEN_MAX).take_while(is_bytes).count();
         let (buffers, later) = self.segments.split_at(len);
@@ -231,6 +319,26 @@ impl<'a> Remaining<'a> {
         }
     }
 
+    /// The next parts of files and the bytes between them, as many as one call sends.
+    fn weave(&mut self) -> Option<Weave<'a>> {
+        let (mut count, mut len, mut read) = (0, self.inline.len() as u64, 0);
+        for segment in self.segments.iter().take(GATHER_LEN_MAX) {
+            match segment {
+                Segment::Bytes(_) => {}
+                Segment::File(range) if read + range.len <= WEAVE_SIZE_MAX => read += range.len,
+                Segment::File(_) | Segment::Pipe(_) => break,
+            }
+            count += 1;
+            len += segment.len();
+        }
+        if read == 0 {
+            return None;
+        }
+        let (segments, later) = self.segments.split_at(count);
+        self.segments = later;
+        Some(Weave { inline: std::mem::take(&mut self.inline), segments, len })
+    }
+
     /// The next piece of the file that comes next.
     fn read(&mut self, run: Run<'a>, range: &'a FileRange, on: Abilities) -> Step<'a> {
         let whole = part_of(range);
@@ -251,9 +359,11 @@ fn part_of(range: &FileRange) -> Part<'_> {
 }
 
 /// Buffers in one `sendmsg`, besides the inline bytes.
-pub const GATHER_LEN_MAX: usize = 31;
+pub const GATHER_LEN_MAX: usize = 63;
 /// Bytes of a file that are read into memory at a time: about what a socket takes at once.
 pub const READ_SIZE_MAX: u64 = 128 * 1024;
+/// Bytes of files that are read into memory for one [`Weave`]: what HTTP/2 frames at a time.
+pub const WEAVE_SIZE_MAX: u64 = 576 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -292,6 +402,11 @@ mod tests {
     /// `g3+` is a gather of three buffers with more to follow, `f` a file, `f1` one with a buffer
     /// before it, `r1` one that is read and leaves with a buffer before it.
     fn plan(inline: &[u8], segments: &[Segment], on: Abilities) -> String {
+        show_plan(Transmit::new(inline, segments), on)
+    }
+
+    /// `w5` is a weave of five pieces.
+    fn show_plan(transmit: Transmit<'_>, on: Abilities) -> String {
         let count = |run: Run<'_>| usize::from(!run.inline.is_empty()) + run.buffers.len();
         let mark = |more: bool| if more { "+" } else { "" };
         let show = |step: Step<'_>| match step {
@@ -299,9 +414,13 @@ mod tests {
             Step::File { run, .. } if run.is_empty() => "f".to_owned(),
             Step::File { run, .. } => format!("f{}", count(run)),
             Step::Read { run, more, .. } => format!("r{}{}", count(run), mark(more)),
+            Step::Weave { weave, more } => {
+                let pieces = weave.pieces().filter(|piece| !piece.is_empty());
+                format!("w{}{}", pieces.count(), mark(more))
+            }
             Step::Pipe { more, .. } => format!("p{}", mark(more)),
         };
-        let steps: Vec<_> = Transmit::new(inline, segments).steps(on).map(show).collect();
+        let steps: Vec<_> = transmit.steps(on).map(show).collect();
         steps.join(" ")
     }
 
@@ -318,8 +437,8 @@ mod tests {
             (b"head", &[file(10), bytes()], "g1+ f g1", "f1 g1", "r1 g1"),
             (b"", &[file(10), bytes(), file(1)], "f g1+ f", "f f1", "r0 r1"),
             (b"head", &[pipe(10), bytes()], "g1+ p+ g1", "g1 p g1", "g1 p g1"),
-            (b"head", &more_than_full, "g32+ g1", "g32 g1", "g32 g1"),
-            (b"head", &full_and_file, "g32+ f", "g32 f", "g32 r0"),
+            (b"head", &more_than_full, "g64+ g1", "g64 g1", "g64 g1"),
+            (b"head", &full_and_file, "g64+ f", "g64 f", "g64 r0"),
         ] {
             assert_eq!(plan(inline, segments, Abilities::LINUX), linux);
             assert_eq!(plan(inline, segments, Abilities::FREEBSD), freebsd);
@@ -330,6 +449,47 @@ mod tests {
         // A file system that has no sendfile, under a kernel that has `MSG_MORE`.
         let reading = Abilities { files: Files::Read, ..Abilities::LINUX };
         assert_eq!(plan(b"head", &[file(large), bytes()], reading), "r1+ r0+ r0+ g1");
+    }
+
+    #[test]
+    fn parts_of_files_in_frames_are_sent_with_the_bytes_between_them() {
+        let frames = |count| vec![[bytes(), file(16 * 1024)]; count].concat();
+        let long = [file(WEAVE_SIZE_MAX), bytes(), file(1)];
+        for (inline, segments, expected) in [
+            (&b"head"[..], &[][..], "g1"),
+            (b"head", &[bytes()], "g2"),
+            (b"head", &[file(10)], "w2"),
+            (b"head", &[file(10), bytes(), file(20), bytes()], "w5"),
+            (b"head", &frames(31), "w63"),
+            (b"head", &frames(40), "w64+ w17"),
+            (b"head", &long, "w3+ w1"),
+            (b"head", &[file(WEAVE_SIZE_MAX + 1), bytes(), file(1)], "g1+ f w2"),
+            (b"head", &[file(10), pipe(10), file(10)], "w2+ p+ w1"),
+        ] {
+            let transmit = Transmit { is_framed: true, ..Transmit::new(inline, segments) };
+            assert_eq!(show_plan(transmit, Abilities::LINUX), expected);
+            if !expected.contains('f') {
+                let expected = expected.replace('+', "");
+                assert_eq!(show_plan(transmit, Abilities::FREEBSD), expected);
+                assert_eq!(show_plan(transmit, Abilities::NETBSD), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_weave_can_be_cut_anywhere() {
+        let segments = [file(10), bytes(), file(20)];
+        let weave = Weave { inline: b"head", segments: &segments, len: 35 };
+        let lens = |len| {
+            let pieces = Weave { len, ..weave }.pieces().map(|piece| piece.len());
+            pieces.collect::<Vec<_>>()
+        };
+        for len in 0..=35 {
+            assert_eq!(lens(len).iter().sum::<u64>(), len);
+        }
+        assert_eq!(lens(35), [4, 10, 1, 20]);
+        assert_eq!(lens(14), [4, 10]);
+        assert_eq!(lens(16), [4, 10, 1, 1]);
     }
 
     fn segments() -> impl Strategy<Value = Vec<Segment>> {
@@ -354,6 +514,14 @@ mod tests {
     fn places_of_plan(steps: &[Step<'_>]) -> Vec<(usize, u64)> {
         let mut places: Vec<(usize, u64)> = Vec::new();
         for step in steps {
+            if let Step::Weave { weave, .. } = step {
+                let pieces = weave.pieces().map(|piece| match piece {
+                    WeavePiece::Bytes(bytes) => (bytes.as_ptr() as usize, bytes.len() as u64),
+                    WeavePiece::Part(part) => (part.file.as_raw_fd() as usize, part.len),
+                });
+                places.extend(pieces.filter(|(_, len)| *len > 0));
+                continue;
+            }
             for slice in step.run().slices().filter(|slice| !slice.is_empty()) {
                 places.push((slice.as_ptr() as usize, slice.len() as u64));
             }
@@ -372,7 +540,10 @@ mod tests {
     }
 
     fn says_more(step: &Step<'_>) -> bool {
-        let (Step::Gather { more, .. } | Step::Read { more, .. } | Step::Pipe { more, .. }) = step
+        let (Step::Gather { more, .. }
+        | Step::Read { more, .. }
+        | Step::Weave { more, .. }
+        | Step::Pipe { more, .. }) = step
         else {
             return false;
         };
@@ -382,9 +553,13 @@ mod tests {
     proptest! {
         /// Every byte once and in order, nothing held back at the end, and no head on its own.
         #[test]
-        fn every_plan_is_whole_and_flushed(head in prop::bool::ANY, segments in segments()) {
+        fn every_plan_is_whole_and_flushed(
+            head in prop::bool::ANY,
+            is_framed in prop::bool::ANY,
+            segments in segments(),
+        ) {
             let inline: &[u8] = if head { b"head" } else { b"" };
-            let transmit = Transmit::new(inline, &segments);
+            let transmit = Transmit { is_framed, ..Transmit::new(inline, &segments) };
             let most = transmit.steps(Abilities::LINUX).count();
             for on in PLATFORMS {
                 let steps: Vec<_> = transmit.steps(on).collect();
@@ -393,7 +568,8 @@ mod tests {
                 prop_assert!(!steps.last().is_some_and(says_more), "held back");
                 prop_assert!(on.more || !steps.iter().any(says_more), "nobody would hear it");
                 if let [first, _, ..] = &steps[..] {
-                    let alone = first.run().buffers.is_empty() && first.part().is_none();
+                    let joins = first.part().is_some() || matches!(first, Step::Weave { .. });
+                    let alone = first.run().buffers.is_empty() && !joins;
                     // Every platform with pipes has `MSG_MORE`.
                     let piped = steps.iter().any(|step| matches!(step, Step::Pipe { .. }));
                     let cannot = piped && !on.more;
@@ -403,7 +579,10 @@ mod tests {
                     prop_assert!(steps.len() <= most);
                 }
                 for step in &steps {
-                    let buffers = step.run().buffers.len() + usize::from(step.part().is_some());
+                    let buffers = match step {
+                        Step::Weave { weave, .. } => weave.segments.len(),
+                        _ => step.run().buffers.len() + usize::from(step.part().is_some()),
+                    };
                     prop_assert!(buffers <= GATHER_LEN_MAX, "too many for one call");
                 }
             }

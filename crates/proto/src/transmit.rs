@@ -98,12 +98,15 @@ pub struct Transmit<'a> {
     /// True if these are the last bytes, and none are expected from the peer: a FIN may be sent
     /// with the last packet.
     pub is_last: bool,
+    /// Parts of files are payloads of frames: they are read into memory, and sent in one call with
+    /// the bytes between them.
+    pub is_framed: bool,
 }
 
 impl<'a> Transmit<'a> {
     /// These bytes, of which more may follow.
     pub fn new(inline: &'a [u8], segments: &'a [Segment]) -> Self {
-        Self { inline, segments, is_last: false }
+        Self { inline, segments, is_last: false, is_framed: false }
     }
 
     /// The transmit as one run of bytes, if that is all it is.

@@ -388,7 +388,7 @@ pub(crate) fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAdd
 /// Placeholder for the address of a peer without one, such as a peer on a Unix socket.
 pub const UNNAMED: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// Maximum number of slices in one `sendmsg`.
-pub const VECTOR_LEN_MAX: usize = 32;
+pub const VECTOR_LEN_MAX: usize = 64;
 pub(crate) const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
 pub(crate) const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
 const FAMILY_V4: libc::sa_family_t = family(libc::AF_INET);

@@ -97,6 +97,8 @@ pub struct H2<S: Side> {
     /// Client: requests are for `https`.
     is_secure: bool,
     queue_max: u32,
+    /// Bytes that are framed at a time: what is framed cannot be overtaken.
+    fill_size: u32,
     /// The time of the last sweep.
     swept: u64,
     side: PhantomData<S>,
@@ -166,6 +168,7 @@ impl<S: Side> H2<S> {
             eof: false,
             is_secure: false,
             queue_max: QUEUE_MAX,
+            fill_size: send::FILL_SIZE_FIRST,
             swept: 0,
             side: PhantomData,
         };
@@ -569,11 +572,12 @@ impl<S: Side> Connection for H2<S> {
 
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         self.fill();
-        self.outbox.transmit()
+        self.outbox.transmit().map(|transmit| Transmit { is_framed: true, ..transmit })
     }
 
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
+        self.adapt_fill(bytes);
         self.unshare();
         self.sends_messages &= !self.outbox.is_empty();
     }

@@ -234,9 +234,19 @@ impl<S: Side> H2<S> {
 
     /// Frames queued bytes until enough is in the outbox: what is framed cannot be overtaken.
     pub(super) fn fill(&mut self) {
-        while self.outbox.size() < FILL_SIZE_MAX && self.outbox.memory() < FILL_MEMORY_MAX {
+        while self.outbox.size() < self.fill_size.into() && self.outbox.memory() < FILL_MEMORY_MAX {
             let Some(slot) = self.streams.next_ready(self.send_window.is_open()) else { return };
             self.frame_turn(slot);
+        }
+    }
+
+    /// `sent` bytes left. More is framed for a socket that takes all, and less for a slow one.
+    pub(super) fn adapt_fill(&mut self, sent: u64) {
+        let took_all = self.outbox.is_empty();
+        if took_all && sent >= self.fill_size.into() {
+            self.fill_size = (2 * self.fill_size).min(FILL_SIZE_MAX);
+        } else if !took_all && sent > 0 {
+            self.fill_size = (self.fill_size / 2).max(FILL_SIZE_MIN);
         }
     }
 
@@ -485,6 +495,8 @@ fn decimal(digits: &mut [u8; 20], number: u64) -> &[u8] {
 const QUANTUM: u64 = 64 * 1024;
 /// Bytes that are framed at a time, and of them those in memory: with a slow peer they wait, and
 /// the application queues more behind them.
-const FILL_SIZE_MAX: u64 = 256 * 1024;
+pub(super) const FILL_SIZE_FIRST: u32 = 256 * 1024;
+const FILL_SIZE_MIN: u32 = 128 * 1024;
+const FILL_SIZE_MAX: u32 = 512 * 1024;
 const FILL_MEMORY_MAX: u64 = 128 * 1024;
 const STATUS_MAX: u16 = 999;
