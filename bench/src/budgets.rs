@@ -13,6 +13,7 @@ pub(crate) struct Budgets {
 pub(crate) struct InstructionBudgets {
     pub(crate) load: f64,
     pub(crate) server: f64,
+    pub(crate) http2: f64,
     pub(crate) client: f64,
     pub(crate) idle_event: f64,
 }
@@ -31,7 +32,8 @@ mod tests {
 
     #[test]
     fn budgets_are_positive() {
-        let InstructionBudgets { load, server, client, idle_event } = Budgets::read().instructions;
-        assert!([load, server, client, idle_event].iter().all(|it| *it > 0.0));
+        let InstructionBudgets { load, server, http2, client, idle_event } =
+            Budgets::read().instructions;
+        assert!([load, server, http2, client, idle_event].iter().all(|it| *it > 0.0));
     }
 }

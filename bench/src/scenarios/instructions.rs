@@ -19,12 +19,15 @@ fn run(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
     for (row, budget) in [
         ("load, depth 1", budgets.load),
         ("server, depth 1", budgets.server),
+        ("http2, depth 100", budgets.http2),
         ("client", budgets.client),
         ("idle event", budgets.idle_event),
     ] {
         sheet.limit(&EACH, row, BarLimit::at_most(budget));
     }
-    for (engine, depth) in [("load", 1), ("load", 8), ("server", 1), ("server", 8)] {
+    let engines =
+        [("load", 1), ("load", 8), ("server", 1), ("server", 8), ("http2", 1), ("http2", 100)];
+    for (engine, depth) in engines {
         let each = in_memory(lab, sheet, engine, depth)?;
         sheet.add(&EACH, &format!("{engine}, depth {depth}"), FULMAR, each);
     }
@@ -56,5 +59,6 @@ const REQUESTS: [u32; 2] = [8_000, 40_000];
 /// Idle streams beside the active one.
 const IDLE: u32 = 20;
 const NOTE: &str = "Counted by callgrind, as the difference of two run lengths. load and server \
-    are fed in memory, with 4 connections; the client has 200 transfers of 128 B over sockets; \
+    are fed in memory, with 4 connections; http2 is the server with so many streams a turn. The \
+    client has 200 transfers of 128 B over sockets; \
     the idle event is one of the worker 'idle'. The limits are in bench/budgets.toml.";
