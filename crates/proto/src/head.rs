@@ -279,6 +279,28 @@ pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
     text_len(bytes) == bytes.len() && !is_blank(bytes.first()) && !is_blank(bytes.last())
 }
 
+/// True of most values for which [`is_field_value`] is: SP to `~`, without blanks around it. It
+/// takes the last words of a value as a whole, as most values of HTTP/2 are short.
+#[inline]
+pub(crate) fn is_plain_value(bytes: &[u8]) -> bool {
+    let ([first, ..], [.., last]) = (bytes, bytes) else { return true };
+    if *first == b' ' || *last == b' ' {
+        return false;
+    }
+    let is_plain = |word: [u8; 8]| unusual(u64::from_le_bytes(word)) == 0;
+    match (bytes.last_chunk::<8>(), bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(tail), ..) => {
+            is_plain(*tail) && bytes.as_chunks::<8>().0.iter().all(|word| is_plain(*word))
+        }
+        (None, Some([a, b, c, d]), Some([e, f, g, h])) => {
+            is_plain([*a, *b, *c, *d, *e, *f, *g, *h])
+        }
+        (None, ..) => {
+            is_plain([*first, bytes[bytes.len() / 2], *last, b' ', b' ', b' ', b' ', b' '])
+        }
+    }
+}
+
 /// A byte of a field value, reason phrase or quoted string: HTAB, SP, VCHAR or obs-text.
 pub(crate) fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
@@ -370,6 +392,22 @@ const TCHAR: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_values_are_a_part_of_the_valid_ones() {
+        for len in 0..20 {
+            assert!(is_plain_value(&[b'v'; 20][..len]));
+            for at in 0..len {
+                for byte in 0..=u8::MAX {
+                    let mut value = [b'v'; 20];
+                    value[at] = byte;
+                    let value = &value[..len];
+                    let is_plain = matches!(byte, b' '..=b'~') && is_field_value(value);
+                    assert_eq!(is_plain_value(value), is_plain, "{value:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_byte_of_a_value_is_text_at_any_place_of_a_word() {

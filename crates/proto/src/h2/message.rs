@@ -11,7 +11,7 @@ use crate::error_code::ErrorCode;
 use crate::h1::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 use crate::head::{
     Header, Request, Response, Scratch, Version, is_field_value, is_forbidden_trailer, is_hop,
-    is_tchar, is_token, slice,
+    is_plain_value, is_tchar, is_token, slice,
 };
 use crate::target;
 
@@ -86,7 +86,7 @@ impl FieldSection {
             return Err(RequestRefusal::Status(431));
         }
         let (name_bytes, value_bytes) = (slice(head, &name), slice(head, &value));
-        if !is_field_value(value_bytes) {
+        if !is_plain_value(value_bytes) && !is_field_value(value_bytes) {
             return Err(RequestRefusal::Malformed);
         }
         if let [b':', pseudo @ ..] = name_bytes {
