@@ -1,5 +1,6 @@
 //! HTTP/2 on the port of HTTP/1: many streams on one connection, each as a connection of its own.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use fulmar_tests::app::{App, EndpointsHandler, FilesEngine, app, server};
 use fulmar_tests::budget::budget;
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::http2::{Http2Client, Http2Response, Http2Socket};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, turn_while};
+use fulmar_tests::loops::{self, LISTENER, Loop, OwnLoop, turn_while};
 use fulmar_tests::server_hand::ServerHand;
 use fulmar_tests::tests_in_every_loop;
 use fulmar_tests::tree::noise;
@@ -180,6 +181,58 @@ fn large_files_on_ten_streams_cost_few_calls() {
     assert!(calls <= most, "{calls} calls for ten files");
 }
 
+/// Engine and application keep little of a connection without streams, and its outgoing table is
+/// small. The incoming one has the fields of the client.
+#[test]
+fn an_idle_connection_keeps_little_memory() {
+    let (driver, address) = OwnLoop::by_calls(server(Limits::default()));
+    let mut server = driver.0;
+    for streams in [1, 100] {
+        let mut client = Http2Client::default();
+        (0..streams).for_each(|_| {
+            client.request("GET", "/bytes/100", b"");
+        });
+        let requests = client.poll_bytes();
+        let mut received = vec![0; 64 * 1024];
+        // Sends the requests, and turns until so many bytes have arrived, or all responses.
+        let mut exchange = |mut is_done: Box<dyn FnMut(&[u8]) -> bool + '_>| {
+            let mut socket = loops::client(address);
+            socket.write_all(&requests).expect("room");
+            socket.set_nonblocking(true).expect("a socket");
+            let mut kept = 0;
+            loop {
+                let turn = allocation_counter::measure(|| {
+                    server.try_turn().expect("a turn");
+                });
+                kept += turn.bytes_current;
+                let len = socket.read(&mut received).unwrap_or_default();
+                if is_done(&received[..len]) {
+                    return (socket, kept);
+                }
+            }
+        };
+        let mut len = 0;
+        let first = exchange(Box::new(|bytes| {
+            len += bytes.len();
+            client.receive(bytes);
+            client.is_done()
+        }));
+        let mut next = || {
+            let mut left = len;
+            exchange(Box::new(move |bytes| {
+                left -= bytes.len();
+                left == 0
+            }))
+        };
+        let _warm: Vec<_> = (0..8).map(|_| next()).collect();
+        let kept: Vec<_> = (0..50).map(|_| next()).collect();
+        let each = kept.iter().map(|(_, bytes)| bytes).sum::<i64>() / 50;
+        let most = i64::try_from(budget("memory", "serve_http2_idle")).expect("small");
+        assert!(each <= most, "{each} bytes for each connection after {streams} streams");
+        drop(first);
+    }
+}
+
 /// Behind the preface nothing is a request of HTTP/1: it cannot be smuggled past a proxy.
 #[test]
 fn a_request_of_http1_behind_the_preface_is_an_error() {
@@ -313,6 +366,33 @@ fn pings_do_not_extend_the_idle_timeout() {
     let mut seconds = 0;
     while hand.peer(peer).closed.is_none() {
         assert!(seconds < 20, "it lives on");
+        hand.send(peer, b"\0\0\x08\x06\0\0\0\0\0pingpong");
+        hand.jump(Duration::from_secs(1));
+        seconds += 1;
+    }
+    assert!(seconds >= 5, "{seconds}");
+}
+
+/// A client that acknowledges no PING never shows that it has received GOAWAY. The timeout for
+/// closing ends the connection, and no frame extends it.
+#[test]
+fn a_client_that_ignores_goaway_is_closed() {
+    let stop = Stop::new();
+    let mut hand = ServerHand::new(|now| {
+        let limits = Limits { linger_timeout: Duration::from_secs(5), ..Limits::default() };
+        let mut engine = ServerEngine::new(now, app(), limits, stop.clone());
+        engine.add_listener(LISTENER, None);
+        engine
+    });
+    let peer = hand.connect();
+    let mut client = Http2Client::default();
+    client.request("GET", "/bytes/1", b"");
+    hand.send(peer, client.poll_bytes());
+    stop.set();
+    hand.wake();
+    let mut seconds = 0;
+    while hand.peer(peer).closed.is_none() {
+        assert!(seconds < 10, "it lives on");
         hand.send(peer, b"\0\0\x08\x06\0\0\0\0\0pingpong");
         hand.jump(Duration::from_secs(1));
         seconds += 1;

@@ -340,6 +340,11 @@ pub enum UsageError {
     BodyShorterThanDeclared,
     /// A method, target, field or trailer that would break the message (RFC 9110 §5.5).
     BadHead,
+    /// HTTP/2: an exchange that was opened earlier has no head yet. Heads have the order in which
+    /// their exchanges were opened (RFC 9113 §5.1.1).
+    HeadOutOfOrder,
+    /// HTTP/2: the server has not announced extended CONNECT (RFC 8441 §3).
+    NoExtendedConnect,
 }
 
 impl fmt::Display for UsageError {
@@ -350,6 +355,8 @@ impl fmt::Display for UsageError {
             Self::BodyLongerThanDeclared => "the body is longer than the head declared",
             Self::BodyShorterThanDeclared => "the body is shorter than the head declared",
             Self::BadHead => "the head has a byte that is not allowed there",
+            Self::HeadOutOfOrder => "an exchange that was opened earlier has no head yet",
+            Self::NoExtendedConnect => "the server does not support extended CONNECT",
         })
     }
 }

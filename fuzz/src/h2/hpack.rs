@@ -34,7 +34,7 @@ pub fn encoder(data: &[u8]) {
             block.clear();
             fields.clear();
             match control {
-                127.. => encoder.release_memory(),
+                127.. => encoder.release_memory(0),
                 _ => encoder.set_table_max(u32::from(*control) * 140),
             }
             encoder.begin(&mut block);

@@ -68,9 +68,11 @@ impl<S: Side> H2<S> {
         if S::SERVER {
             self.budget.spend_reset()?;
         }
-        // A complete response is kept (RFC 9113 §8.1).
-        if !S::SERVER && self.streams[slot].recv == RecvHalf::Ended {
-            self.streams[slot].stop_sending();
+        let stream = &mut self.streams[slot];
+        // A complete response is kept until it is delivered (RFC 9113 §8.1). A tunnel has none.
+        if !S::SERVER && stream.recv == RecvHalf::Ended && !stream.is_tunnel {
+            debug_assert!(!stream.parked.is_empty(), "a delivered response closes its stream");
+            stream.stop_sending();
             self.streams.update_ready(slot, Turn::Last);
             return Ok(());
         }
@@ -126,13 +128,18 @@ impl<S: Side> H2<S> {
         self.budget.spend(price::SMALL)?;
         match header.has(flag::ACK) {
             false => self.queue_ack(kind::PING, payload)?,
-            true if self.shutdown == Shutdown::Announced && payload == SHUTDOWN_PING => {
-                self.queue_goaway(Shutdown::Final, ErrorCode::NoError);
-                self.finish_if_idle();
-            }
+            true if payload == SHUTDOWN_PING => self.end_announced(),
             true => {}
         }
         Ok(())
+    }
+
+    /// The peer has received our GOAWAY: it opens no more streams.
+    pub(super) fn end_announced(&mut self) {
+        if matches!(self.shutdown, Shutdown::Announced(_)) {
+            self.queue_goaway(Shutdown::Final, ErrorCode::NoError);
+            self.finish_if_idle();
+        }
     }
 
     /// The peer accepts no more streams, and did not process those after the last one.

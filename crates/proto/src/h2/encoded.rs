@@ -80,10 +80,7 @@ impl H2<Client> {
         stream: StreamId,
         request: &RequestBlock,
     ) -> Result<(), UsageError> {
-        let slot = self.streams.find(stream).ok_or(UsageError::NoSuchStream)?;
-        if self.streams[slot].send != SendHalf::Head {
-            return Err(UsageError::HeadAlreadySent);
-        }
+        let slot = self.slot_for_head(stream)?;
         let ends = request.body.is_empty();
         self.queue_block(slot, ends, |_, out| out.extend_from_slice(&request.block));
         let stream = &mut self.streams[slot];

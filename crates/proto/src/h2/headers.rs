@@ -15,7 +15,7 @@ use super::priority::{self, StreamPriority};
 use super::recv::{HeaderBlock, Incoming, Parsed, ScratchEvent};
 use super::stream::RecvHalf;
 use super::table::StreamSlot;
-use super::{H2, HEADER_LIST_SIZE_MAX, PendingEvent};
+use super::{H2, HEADER_LIST_SIZE_MAX, PendingEvent, Shutdown};
 
 impl<S: Side> H2<S> {
     pub(super) fn handle_headers(
@@ -85,7 +85,7 @@ impl<S: Side> H2<S> {
         let ends = header.has(flag::END_STREAM);
         match self.streams[slot].recv {
             RecvHalf::Ended => self.break_stream(slot, ErrorCode::StreamClosed).map(|()| None),
-            RecvHalf::Head => self.handle_response(slot, section, ends),
+            RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
                 let is_valid = ends && left.is_none_or(|left| left == 0);
                 if !is_valid || section.check_trailers(scratch).is_err() {
@@ -129,6 +129,11 @@ impl<S: Side> H2<S> {
             self.skipped = (next, id);
         }
         self.last_received = id;
+        match &mut self.shutdown {
+            Shutdown::Announced(0) => self.queue_goaway(Shutdown::Final, ErrorCode::NoError),
+            Shutdown::Announced(left) => *left -= 1,
+            Shutdown::None | Shutdown::Final => {}
+        }
         if self.streams.len() >= STREAMS_MAX as usize {
             self.budget.spend(price::HEADERS)?;
             let code = ErrorCode::RefusedStream.code();
@@ -178,7 +183,13 @@ impl<S: Side> H2<S> {
     }
 
     /// Client: the head of a response, or an interim one.
-    fn handle_response(&mut self, slot: StreamSlot, section: FieldSection, ends: bool) -> Parsed {
+    fn handle_response(
+        &mut self,
+        slot: StreamSlot,
+        section: FieldSection,
+        ends: bool,
+        scratch: &Scratch,
+    ) -> Parsed {
         let stream = &mut self.streams[slot];
         let id = stream.id;
         stream.moved = true;
@@ -193,7 +204,7 @@ impl<S: Side> H2<S> {
             if u32::from(stream.interims) > INTERIM_LEN_MAX {
                 return self.break_stream(slot, ErrorCode::EnhanceYourCalm).map(|()| None);
             }
-            return Ok(Some(ScratchEvent::Informational { stream: id, section }));
+            return Ok(self.deliver_response(slot, section, None, scratch));
         }
         stream.is_tunnel = stream.is_connect && status < 300;
         let is_bodiless = stream.is_head || matches!(status, 204 | 304);
@@ -206,13 +217,30 @@ impl<S: Side> H2<S> {
             false => section.body_len(ends),
         };
         stream.recv = RecvHalf::Body(if is_bodiless { Some(0) } else { expected });
-        if stream.is_tunnel {
+        if stream.is_tunnel && !stream.parks() {
             self.events.push_back(PendingEvent::Upgraded(id));
         }
+        let event = self.deliver_response(slot, section, Some(len), scratch);
         if ends {
             self.end_received(slot);
         }
-        Ok(Some(ScratchEvent::Response { stream: id, section, len }))
+        Ok(event)
+    }
+
+    /// Client: returns the event of a response, unless it has to wait because its stream is held.
+    fn deliver_response(
+        &mut self,
+        slot: StreamSlot,
+        section: FieldSection,
+        len: Option<BodyLen>,
+        scratch: &Scratch,
+    ) -> Option<ScratchEvent> {
+        let stream = &mut self.streams[slot];
+        if stream.parks() {
+            stream.parked.push_head(section, len, scratch);
+            return None;
+        }
+        Some(ScratchEvent::of_response(stream.id, section, len))
     }
 
     /// The end of a message with fields, which are in the scratch.

@@ -99,6 +99,8 @@ pub struct H2<S: Side> {
     queue_max: u32,
     /// Bytes that are framed at a time: what is framed cannot be overtaken.
     fill_size: u32,
+    /// Bytes sent from here that wait in the layer below.
+    below: u32,
     /// The time of the last sweep.
     swept: u64,
     side: PhantomData<S>,
@@ -118,8 +120,8 @@ enum ConnectionState {
 enum Shutdown {
     None,
     /// GOAWAY was sent with the largest id, and a PING behind it: streams that the peer opened
-    /// before it received GOAWAY are still accepted.
-    Announced,
+    /// before it received GOAWAY are still accepted. So many, as a peer may never acknowledge PING.
+    Announced(u32),
     /// GOAWAY was sent with the id of the last accepted stream.
     Final,
 }
@@ -169,6 +171,7 @@ impl<S: Side> H2<S> {
             is_secure: false,
             queue_max: QUEUE_MAX,
             fill_size: send::FILL_SIZE_FIRST,
+            below: 0,
             swept: 0,
             side: PhantomData,
         };
@@ -195,16 +198,18 @@ impl<S: Side> H2<S> {
     /// Resets streams that wait for the peer; unless `all`, only those that have not moved since
     /// the last call.
     fn reset_stalled(&mut self, all: bool) {
-        // Other streams have deadlines of their own, or their application has.
-        let with_tunnels = all && self.has_tunnels_only();
+        // Other streams have deadlines of their own, or their application has. With tunnels only,
+        // the span is the timeout of tunnels.
+        let with_tunnels = self.has_tunnels_only();
         let mut at = 0;
         while let Some(slot) = self.streams.nth(at) {
             let stream = &mut self.streams[slot];
-            let has_moved = std::mem::take(&mut stream.moved) && !all;
-            let is_stalled = stream.awaits_input()
+            let is_stalled = stream.awaits_input(self.recv_window)
                 || stream.awaits_window(self.send_window)
                 || (with_tunnels && stream.is_tunnel);
-            match is_stalled && !has_moved {
+            // Where it is not the peer's turn, the time of the peer begins later.
+            let has_moved = std::mem::replace(&mut stream.moved, !is_stalled);
+            match is_stalled && (all || !has_moved) {
                 true => self.fail_stream(slot, ErrorCode::Cancel),
                 false => at += 1,
             }
@@ -232,6 +237,14 @@ impl<S: Side> H2<S> {
         (self.queue_max / streams).max(QUEUE_SHARE_MIN).into()
     }
 
+    /// Frees what an idle connection can do without.
+    fn release_memory(&mut self) {
+        self.encoder.release_memory(ENCODER_KEPT_MAX);
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+    }
+
     /// Returns received bytes to the connection's window.
     fn consume(&mut self, bytes: u32) {
         if let Some(increment) = self.recv_window.consume(bytes) {
@@ -256,13 +269,18 @@ impl<S: Side> H2<S> {
     /// Server: more is queued for the socket than bodies could be, so the peer sends requests or
     /// control frames and does not read. Nothing is parsed until it does.
     fn is_backlogged(&self) -> bool {
-        S::SERVER && self.state == ConnectionState::Open && self.outbox.memory() >= BACKLOG_SIZE_MAX
+        S::SERVER && self.state == ConnectionState::Open && self.unsent_memory() >= BACKLOG_SIZE_MAX
+    }
+
+    /// Bytes of memory that wait to be sent, here and in a layer below.
+    fn unsent_memory(&self) -> u64 {
+        self.outbox.memory() + u64::from(self.below)
     }
 
     /// Queues the acknowledgement of a frame. A client reads in any case: if both sides waited
     /// for the other to read, they would wait for ever.
     fn queue_ack(&mut self, kind: u8, payload: &[u8]) -> Result<(), ErrorCode> {
-        if self.outbox.memory() >= ACK_BACKLOG_MAX {
+        if self.unsent_memory() >= ACK_BACKLOG_MAX {
             return Err(ErrorCode::EnhanceYourCalm);
         }
         frame::queue(&mut self.outbox, kind, flag::ACK, 0, payload);
@@ -346,7 +364,7 @@ impl<S: Side> H2<S> {
         }
         self.shutdown = shutdown;
         let last = match shutdown {
-            Shutdown::Announced => frame::ID_MAX,
+            Shutdown::Announced(_) => frame::ID_MAX,
             Shutdown::None | Shutdown::Final => self.last_received.0,
         };
         let mut payload = [0; 8];
@@ -370,6 +388,7 @@ impl<S: Side> H2<S> {
     fn phase(&self, wants_write: bool) -> Phase {
         let any = |is: &dyn Fn(&Stream) -> bool| self.streams.iter().any(is);
         let awaits_window = |stream: &Stream| stream.awaits_window(self.send_window);
+        let awaits_input = |stream: &Stream| stream.awaits_input(self.recv_window);
         match self.state {
             ConnectionState::Discard(_) | ConnectionState::Closed if wants_write => Phase::Send,
             ConnectionState::Discard(_) | ConnectionState::Closed => Phase::Linger,
@@ -380,7 +399,7 @@ impl<S: Side> H2<S> {
             }
             ConnectionState::Open if self.streams.is_empty() => Phase::Idle,
             ConnectionState::Open if any(&awaits_window) => Phase::Send,
-            ConnectionState::Open if any(&Stream::awaits_input) => match S::SERVER {
+            ConnectionState::Open if any(&awaits_input) => match S::SERVER {
                 true => Phase::Body,
                 false => Phase::Response,
             },
@@ -526,7 +545,7 @@ impl<S: Side> Connection for H2<S> {
             return;
         }
         if S::SERVER && self.incoming != Incoming::Preface {
-            self.queue_goaway(Shutdown::Announced, ErrorCode::NoError);
+            self.queue_goaway(Shutdown::Announced(STREAMS_MAX), ErrorCode::NoError);
             frame::queue(&mut self.outbox, kind::PING, 0, 0, &SHUTDOWN_PING);
             return;
         }
@@ -547,7 +566,6 @@ impl<S: Side> Connection for H2<S> {
     /// A stream that stalls is reset after one to two spans.
     fn sweep(&mut self, now: u64, span: u64, is_late: bool) -> u64 {
         if self.streams.is_empty() {
-            self.encoder.release_memory();
             return u64::MAX;
         }
         if is_late || now >= self.swept.saturating_add(span) {
@@ -580,6 +598,13 @@ impl<S: Side> Connection for H2<S> {
         self.adapt_fill(bytes);
         self.unshare();
         self.sends_messages &= !self.outbox.is_empty();
+        if self.streams.is_empty() && self.outbox.is_empty() {
+            self.release_memory();
+        }
+    }
+
+    fn handle_layer_queue(&mut self, bytes: u64) {
+        self.below = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
     fn expects_no_more_requests(&self) -> bool {
@@ -605,6 +630,9 @@ impl<S: Side> Connection for H2<S> {
 const WINDOW_SIZE_MIN: u32 = 64 * 1024;
 /// Streams of a client, whatever the server accepts.
 const STREAMS_OPENED_MAX: u32 = u16::MAX as u32;
+/// The memory that the table of an idle connection's encoder may keep: that of some short fields,
+/// such as each response has. A larger one is filled again by the next responses.
+const ENCODER_KEPT_MAX: usize = 256;
 /// Unsent bytes in memory with which a server stops to parse, and with which acknowledgements end
 /// the connection of a client.
 const BACKLOG_SIZE_MAX: u64 = 256 * 1024;

@@ -39,7 +39,8 @@ impl StreamPriority {
     }
 }
 
-/// A stream cannot depend on itself (RFC 7540 §5.3.1).
+/// A stream cannot depend on itself (RFC 7540 §5.3.1). RFC 9113 §5.3.2 has priorities ignored and
+/// leaves this case open: such a peer is broken, so its connection ends (§5.4).
 pub(super) fn check_dependency(id: StreamId, [on @ .., _]: &[u8; 5]) -> Result<(), ErrorCode> {
     match u32::from_be_bytes(*on) & ID_MAX == id.0 {
         true => Err(ErrorCode::ProtocolError),

@@ -15,7 +15,7 @@ use super::frame::{self, FrameHeader, PREFACE, flag, kind};
 use super::limits::{PROGRESS_SIZE_MIN, price};
 use super::message::FieldSection;
 use super::settings;
-use super::stream::{RecvHalf, SendHalf, Stream};
+use super::stream::{ParkedPart, RecvHalf, SendHalf, Stream};
 use super::table::StreamSlot;
 use super::{ConnectionState, H2, PendingEvent, Shutdown};
 
@@ -99,6 +99,18 @@ pub(super) enum ScratchEvent {
 }
 
 impl ScratchEvent {
+    /// The head of a response; an interim one has no length.
+    pub(super) fn of_response(
+        stream: StreamId,
+        section: FieldSection,
+        len: Option<BodyLen>,
+    ) -> Self {
+        match len {
+            Some(len) => Self::Response { stream, section, len },
+            None => Self::Informational { stream, section },
+        }
+    }
+
     pub(super) fn into_event<S: Side>(self, scratch: &Scratch) -> Event<'_, S> {
         match self {
             Self::Request { stream, section, len, waits } => {
@@ -198,11 +210,20 @@ impl<S: Side> H2<S> {
         if stream.held || stream.awaits_tunnel() {
             return None;
         }
-        if let Some(bytes) = stream.parked.pop() {
+        if let Some(part) = stream.parked.pop() {
             if !stream.parked.is_empty() {
                 self.events.push_front(PendingEvent::Continue(id));
             }
-            return Some(ScratchEvent::Data { stream: id, bytes });
+            return Some(match part {
+                ParkedPart::Data(bytes) => ScratchEvent::Data { stream: id, bytes },
+                ParkedPart::Head(head) => {
+                    if stream.is_tunnel && head.len.is_some() {
+                        self.events.push_front(PendingEvent::Upgraded(id));
+                    }
+                    *scratch = head.scratch;
+                    ScratchEvent::of_response(id, head.section, head.len)
+                }
+            });
         }
         let trailers = stream.parked.end.take()?;
         self.close_if_done(slot);

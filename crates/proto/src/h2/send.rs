@@ -8,12 +8,13 @@ use crate::fields::HeaderBuf;
 use crate::head::{Added, Headers, Request, Response, is_caller_hop, is_hop, is_token};
 use crate::outgoing;
 use crate::side::{Head, Side};
+use crate::target;
 use crate::transmit::Segment;
 
 use super::frame::{self, FrameHeader, flag, kind};
 use super::hpack::HpackEncoder;
 use super::limits::PROGRESS_SIZE_MIN;
-use super::stream::{BodyRest, RecvHalf, SendHalf};
+use super::stream::{BodyRest, RecvHalf, SendHalf, Stream};
 use super::table::{StreamSlot, Turn};
 use super::{H2, PendingEvent, ROOM_SHARE};
 
@@ -24,10 +25,7 @@ impl<S: Side> H2<S> {
         head: Head<'_>,
         len: BodyLen,
     ) -> Result<(), UsageError> {
-        let slot = self.streams.find(id).ok_or(UsageError::NoSuchStream)?;
-        if self.streams[slot].send != SendHalf::Head {
-            return Err(UsageError::HeadAlreadySent);
-        }
+        let slot = self.slot_for_head(id)?;
         match head {
             Head::Request(request) => self.queue_request(slot, &request, len),
             Head::Response(response) if response.status < 200 => {
@@ -35,6 +33,20 @@ impl<S: Side> H2<S> {
             }
             Head::Response(response) => self.queue_response(slot, &response, len),
         }
+    }
+
+    /// The stream, if its head is next.
+    pub(super) fn slot_for_head(&self, id: StreamId) -> Result<StreamSlot, UsageError> {
+        let slot = self.streams.find(id).ok_or(UsageError::NoSuchStream)?;
+        let is_unsent = |stream: &Stream| stream.send == SendHalf::Head;
+        if !is_unsent(&self.streams[slot]) {
+            return Err(UsageError::HeadAlreadySent);
+        }
+        // The head of a request closes the streams before its own that have none (§5.1.1).
+        if !S::SERVER && self.streams.before(id).is_some_and(is_unsent) {
+            return Err(UsageError::HeadOutOfOrder);
+        }
+        Ok(slot)
     }
 
     fn queue_request(
@@ -46,6 +58,9 @@ impl<S: Side> H2<S> {
         outgoing::check_request(request, len)?;
         let hop = outgoing::survey(request.headers, request.added)?;
         let line = PseudoFields::new(request, self.is_secure)?;
+        if request.protocol.is_some() && !self.peer.connect_protocol {
+            return Err(UsageError::NoExtendedConnect);
+        }
         let rest = BodyRest::of(len);
         let stream = &mut self.streams[slot];
         stream.is_head = request.method == b"HEAD";
@@ -369,6 +384,11 @@ impl<'a> PseudoFields<'a> {
         if protocol.is_some_and(|protocol| method != b"CONNECT" || !is_token(protocol)) {
             return Err(UsageError::BadHead);
         }
+        // Extended CONNECT has the target of any request.
+        let of = if protocol.is_some() { &b"GET"[..] } else { method };
+        if !target::is_request_target(of, target) {
+            return Err(UsageError::BadHead);
+        }
         if method == b"CONNECT" && protocol.is_none() {
             return Ok(Self {
                 method,
@@ -392,13 +412,15 @@ impl<'a> PseudoFields<'a> {
         }
     }
 
-    /// The parts of a target in absolute form, for a proxy.
+    /// The parts of a target in absolute form, for a proxy. OPTIONS without a path has `*`
+    /// (RFC 9113 §8.3.1).
     fn with_absolute(self, target: &'a [u8]) -> Option<Self> {
         let colon = memchr::memchr(b':', target)?;
         let rest = target[colon..].strip_prefix(b"://")?;
         let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
         let path = match &rest[end..] {
-            [] => &b"/"[..],
+            [] if self.method == b"OPTIONS" => &b"*"[..],
+            [] => b"/",
             path @ [b'/', ..] => path,
             _ => return None,
         };

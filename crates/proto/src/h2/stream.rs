@@ -5,11 +5,14 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use crate::block;
+use crate::body_len::BodyLen;
 use crate::connection::UsageError;
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
+use crate::head::Scratch;
 use crate::transmit::{FileRange, Segment};
 
+use super::message::FieldSection;
 use super::priority::StreamPriority;
 use super::window::{RecvWindow, SendWindow};
 
@@ -95,30 +98,61 @@ impl BodyRest {
 /// Received parts of a message whose stream is held.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    data: VecDeque<BytesMut>,
+    parts: VecDeque<ParkedPart<BytesMut>>,
     /// The message has ended, perhaps with trailers.
     pub(super) end: Option<Option<Box<HeaderBuf>>>,
 }
 
+/// A part before the end.
+#[derive(Debug)]
+pub(super) enum ParkedPart<B> {
+    /// Client: the head of a response, or an interim one.
+    Head(Box<ParkedHead>),
+    /// Bytes of the body.
+    Data(B),
+}
+
+/// The head of a response, with a copy of its fields.
+#[derive(Debug)]
+pub(super) struct ParkedHead {
+    pub(super) section: FieldSection,
+    /// The length of the body; `None` if the response is an interim one.
+    pub(super) len: Option<BodyLen>,
+    pub(super) scratch: Scratch,
+}
+
 impl Parked {
     pub(super) fn is_empty(&self) -> bool {
-        self.data.is_empty() && self.end.is_none()
+        self.parts.is_empty() && self.end.is_none()
+    }
+
+    pub(super) fn push_head(
+        &mut self,
+        section: FieldSection,
+        len: Option<BodyLen>,
+        from: &Scratch,
+    ) {
+        let scratch = Scratch { head: from.head.clone(), index: from.index.clone() };
+        self.parts.push_back(ParkedPart::Head(Box::new(ParkedHead { section, len, scratch })));
     }
 
     /// Adds a copy of body bytes: they may wait long, and must not keep the memory of the input.
     /// Small ones are joined, as each piece has a cost of its own.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        match self.data.back_mut() {
-            Some(last) if last.len() + bytes.len() <= PIECE_SIZE_MAX => {
+        match self.parts.back_mut() {
+            Some(ParkedPart::Data(last)) if last.len() + bytes.len() <= PIECE_SIZE_MAX => {
                 last.extend_from_slice(bytes);
             }
-            _ => self.data.push_back(bytes.into()),
+            _ => self.parts.push_back(ParkedPart::Data(bytes.into())),
         }
     }
 
-    /// Removes the first body bytes.
-    pub(super) fn pop(&mut self) -> Option<Bytes> {
-        self.data.pop_front().map(BytesMut::freeze)
+    /// Removes the first part.
+    pub(super) fn pop(&mut self) -> Option<ParkedPart<Bytes>> {
+        Some(match self.parts.pop_front()? {
+            ParkedPart::Head(head) => ParkedPart::Head(head),
+            ParkedPart::Data(bytes) => ParkedPart::Data(bytes.freeze()),
+        })
     }
 }
 
@@ -166,7 +200,7 @@ impl Stream {
         self.held || self.awaits_tunnel() || !self.parked.is_empty()
     }
 
-    /// Server: the response is complete, and the rest of the request has no use.
+    /// Server: the response is complete, and the rest of the request has no use, held or not.
     pub(super) fn drains_request(&self) -> bool {
         !self.is_tunnel && matches!(self.send, SendHalf::Queued | SendHalf::Ended)
     }
@@ -179,14 +213,16 @@ impl Stream {
     }
 
     /// True if the peer has to send the next bytes of its message: the rest of a body, or the
-    /// response to a whole request. Those of a tunnel have no turn.
-    pub(super) fn awaits_input(&self) -> bool {
+    /// response to a whole request. Those of a tunnel have no turn. `connection`: its window, which
+    /// other streams may have used up that are held.
+    pub(super) fn awaits_input(&self, connection: RecvWindow) -> bool {
         let is_due = match self.recv {
             RecvHalf::Head => matches!(self.send, SendHalf::Queued | SendHalf::Ended),
-            RecvHalf::Body(_) => !self.is_tunnel && !self.awaits_tunnel(),
+            RecvHalf::Body(_) if self.is_tunnel || self.awaits_tunnel() => false,
+            RecvHalf::Body(_) => self.recv_window.available().min(connection.available()) > 0,
             RecvHalf::Ended => false,
         };
-        is_due && !self.held && !self.expects_continue && self.recv_window.available() > 0
+        is_due && !self.expects_continue && (!self.held || self.drains_request())
     }
 
     /// True if bytes are queued that the peer's window excludes, or that of the connection.

@@ -153,6 +153,12 @@ impl StreamTable {
         self.ids.get(n).map(|(_, slot)| *slot)
     }
 
+    /// The newest of the streams that are older than this one.
+    pub(super) fn before(&self, id: StreamId) -> Option<&Stream> {
+        let at = self.ids.partition_point(|(it, _)| *it < id).checked_sub(1)?;
+        Some(&self[self.ids[at].1])
+    }
+
     /// The slot of the newest stream.
     pub(super) fn last(&self) -> Option<StreamSlot> {
         self.ids.last().map(|(_, slot)| *slot)
@@ -263,8 +269,9 @@ impl ResetStreams {
     }
 }
 
-/// Streams that are remembered after this side has reset them.
-const REMEMBERED_MAX: usize = 256;
+/// Streams that are remembered after this side has reset them. Frames of all streams up to the
+/// oldest forgotten one are accepted as late.
+const REMEMBERED_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {

@@ -66,9 +66,10 @@ impl HpackEncoder {
         }
     }
 
-    /// Frees the memory of the table. The next block empties the table of the peer.
-    pub(crate) fn release_memory(&mut self) {
-        if self.table.len() > 0 {
+    /// Frees the memory of the table if it is more than `max` bytes. The next block empties the
+    /// table of the peer.
+    pub(crate) fn release_memory(&mut self, max: usize) {
+        if self.table.memory() > max {
             let size_max = self.table.size_max();
             self.resize(0);
             self.resize(size_max);

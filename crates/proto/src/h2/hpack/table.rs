@@ -43,9 +43,9 @@ impl DynamicTable {
         self.size_max
     }
 
-    /// The number of entries.
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    /// Bytes of memory beside the struct.
+    pub(super) fn memory(&self) -> usize {
+        self.texts.capacity() + self.entries.capacity() * size_of::<TableEntry>()
     }
 
     /// Name and value of an entry, one after the other, and the length of the name; 0 is the newest
@@ -188,6 +188,11 @@ pub(super) const SIZE_LIMIT: usize = u16::MAX as usize;
 
 #[cfg(test)]
 impl DynamicTable {
+    /// The number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The size of the entries (§4.1).
     pub(super) fn size(&self) -> usize {
         self.size

@@ -2,6 +2,7 @@
 //! speaks HTTP/1.1 (RFC 9113 §8.2, §8.3, §10.3).
 
 use fulmar_proto::Server;
+use fulmar_proto::h1::{FIELDS_LEN_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 
 use super::wire::{
     END_HEADERS, END_STREAM, HEADERS, PADDED, RawPeer, WHOLE, block, data, frame, request,
@@ -358,6 +359,52 @@ fn requests_over_a_limit_receive_a_response() {
     indexed.extend([b'v'; 4_000]);
     indexed.extend([0xbe; 9]);
     assert_eq!(status_of(&indexed), (431, none()));
+}
+
+/// A server cannot respond to trailers: each fault is one of the stream.
+#[test]
+fn trailers_that_are_not_accepted_reset_the_stream() {
+    let post = frame(HEADERS, END_HEADERS, 1, request("POST", "/", &[]));
+    let many: Vec<FieldText<'_>> = (0..120).map(|_| ("x", &b"y"[..])).collect();
+    let rows: [(&str, Vec<FieldText<'_>>, &str); 9] = [
+        ("valid", vec![("x", b"y")], ""),
+        ("none", vec![], ""),
+        ("malformed", vec![("X", b"y")], MALFORMED),
+        ("of the connection", vec![("connection", b"close")], MALFORMED),
+        ("a length", vec![("content-length", b"0")], MALFORMED),
+        ("a host", vec![("host", b"a")], MALFORMED),
+        ("credentials", vec![("authorization", b"Basic eA==")], MALFORMED),
+        ("an expectation", vec![("expect", b"tea")], MALFORMED),
+        ("too many", many, MALFORMED),
+    ];
+    for (name, fields, expected) in rows {
+        let trailers = frame(HEADERS, WHOLE, 1, block(&fields));
+        let (_, errors) = receive_frames(&[&post[..], &trailers].concat());
+        assert_eq!(errors, expected, "{name}");
+    }
+}
+
+/// The first fault decides, as the rest is decoded for the dynamic table only.
+#[test]
+fn the_first_fault_of_a_request_decides() {
+    let tea: FieldText<'_> = ("expect", b"tea");
+    let upper: FieldText<'_> = ("X", b"y");
+    assert_eq!(status_of(&request("POST", "/", &[tea, upper])), (417, String::new()));
+    let malformed = frame(HEADERS, WHOLE, 1, request("POST", "/", &[upper, tea]));
+    assert_eq!(receive_frames(&malformed).1, MALFORMED);
+    // The limits of the parts, and one byte more.
+    let target = |len: usize| request("GET", &format!("/{}", "x".repeat(len - 1)), &[]);
+    assert_eq!(receive(target(TARGET_SIZE_MAX)).1, "");
+    assert_eq!(status_of(&target(TARGET_SIZE_MAX + 1)), (414, String::new()));
+    let method = |len: usize| request(&"M".repeat(len), "/", &[]);
+    assert_eq!(receive(method(METHOD_SIZE_MAX)).1, "");
+    assert_eq!(status_of(&method(METHOD_SIZE_MAX + 1)), (501, String::new()));
+    let fields = |count: usize| {
+        let more: Vec<FieldText<'_>> = (0..count).map(|_| ("x", &b"y"[..])).collect();
+        request("GET", "/", &more)
+    };
+    assert_eq!(receive(fields(FIELDS_LEN_MAX)).1, "");
+    assert_eq!(status_of(&fields(FIELDS_LEN_MAX + 1)), (431, String::new()));
 }
 
 #[test]

@@ -179,3 +179,59 @@ fn a_whole_response_survives_what_follows_it() {
         assert_eq!(peer.connection.io_state().closed, eof);
     }
 }
+
+#[test]
+fn heads_wait_while_their_stream_is_held() {
+    let frames = [
+        status(END_HEADERS, "100"),
+        head(END_HEADERS, &[(":status", b"103"), ("link", b"a")]),
+        head(END_HEADERS, &[(":status", b"200"), ("x", b"y")]),
+        data(0, 1, b"bo"),
+        data(0, 1, b"dy"),
+        head(WHOLE, &[("sum", b"7")]),
+    ];
+    let expected = [
+        "1 informational 100",
+        "1 informational 103",
+        "1 head 200 [x: y] Unknown",
+        "1 data body",
+        "1 end sum: 7",
+    ];
+    // Held from any frame on, or again from any event on.
+    for from in 0..frames.len() {
+        for again in 0..expected.len() {
+            let mut peer = RawPeer::client(1);
+            let id = StreamId(1);
+            peer.feed(frames[..from].concat());
+            let before = peer.events.len();
+            peer.connection.set_held(id, true);
+            peer.feed(frames[from..].concat());
+            assert_eq!(peer.events.len(), before, "while it is held");
+            peer.connection.set_held(id, false);
+            let mut left = again;
+            peer.feed_with([], |client, _| {
+                if left == 0 {
+                    client.set_held(id, true);
+                }
+                left = left.wrapping_sub(1);
+            });
+            peer.connection.set_held(id, false);
+            peer.feed([]);
+            assert_eq!(peer.merged()[..3], expected[..3]);
+            assert_eq!(peer.merged()[3..], expected[3..], "from {from}, again {again}");
+            assert_eq!((peer.errors().as_str(), peer.connection.open_streams()), ("", 0));
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_begins_when_its_held_head_is_delivered() {
+    let mut peer = RawPeer::client(0);
+    let id = peer.request("CONNECT", BodyLen::Empty);
+    peer.connection.set_held(id, true);
+    peer.feed([status(END_HEADERS, "200"), data(END_STREAM, 1, b"x")].concat());
+    assert!(peer.events.is_empty(), "{:?}", peer.events);
+    peer.connection.set_held(id, false);
+    peer.feed([]);
+    assert_eq!(peer.events, ["1 head 200 [] Empty", "1 upgraded", "1 data x", "1 end "]);
+}

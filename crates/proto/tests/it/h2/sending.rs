@@ -280,6 +280,91 @@ fn requests_that_cannot_be_sent_are_refused() {
     client.send_head(id, with(b"GET", b"/"), BodyLen::Empty).expect("valid");
 }
 
+/// The head that a server receives of a request, or why it is not sent.
+fn sent_as(method: &str, target: &str) -> Result<String, UsageError> {
+    let headers = host();
+    let mut peer = RawPeer::client(0);
+    let id = peer.connection.open().expect("a stream");
+    let request = Request::new(method.as_bytes(), target.as_bytes(), headers.as_headers());
+    peer.connection.send_head(id, request, BodyLen::Empty)?;
+    peer.flush();
+    let mut server = RawPeer::server();
+    server.feed(frame(HEADERS, WHOLE, 1, &peer.frames[0].payload));
+    assert_eq!(server.errors(), "");
+    let head = server.events[0].strip_prefix("1 head ").expect("a head");
+    Ok(head.strip_suffix(" Empty").expect("without a body").to_owned())
+}
+
+#[test]
+fn targets_in_absolute_form_are_split() {
+    let rows = [
+        ("GET", "http://b:80/x?y", "GET /x?y [host: b:80]"),
+        ("GET", "http://b", "GET / [host: b]"),
+        ("OPTIONS", "http://b/", "OPTIONS / [host: b]"),
+        ("OPTIONS", "http://b", "OPTIONS * [host: b]"),
+        ("OPTIONS", "*", "OPTIONS * [host: a]"),
+        ("OPTIONS", "/x", "OPTIONS /x [host: a]"),
+        ("CONNECT", "b:80", "CONNECT b:80 [host: b:80]"),
+    ];
+    for (method, target, expected) in rows {
+        assert_eq!(sent_as(method, target).as_deref(), Ok(expected), "{method} {target}");
+    }
+    for (method, target) in [
+        ("GET", "*"),
+        ("GET", "http://"),
+        ("GET", "http://b?y"),
+        ("GET", "http://user@b/"),
+        ("GET", "http://b c/"),
+        ("CONNECT", "b"),
+        ("CONNECT", "/"),
+    ] {
+        assert_eq!(sent_as(method, target), Err(UsageError::BadHead), "{method} {target}");
+    }
+}
+
+#[test]
+fn extended_connect_needs_the_setting_of_the_server() {
+    let headers = host();
+    let request = Request {
+        protocol: Some(b"websocket"),
+        ..Request::new(b"CONNECT", b"/chat", headers.as_headers())
+    };
+    for (settings_of_server, expected) in [
+        (None, Err(UsageError::NoExtendedConnect)),
+        (Some(settings(&[])), Err(UsageError::NoExtendedConnect)),
+        (Some(settings(&[(8, 0)])), Err(UsageError::NoExtendedConnect)),
+        (Some(settings(&[(8, 1)])), Ok(())),
+    ] {
+        let mut peer = RawPeer::new(H2::<Client>::default());
+        peer.feed(settings_of_server.unwrap_or_default());
+        let id = peer.connection.open().expect("a stream");
+        assert_eq!(peer.connection.send_head(id, request, BodyLen::Empty), expected);
+        peer.flush();
+        assert_eq!(peer.count(HEADERS), usize::from(expected.is_ok()));
+    }
+}
+
+/// A head closes the streams below it that have none, and its server would report an error for
+/// theirs (RFC 9113 §5.1.1).
+#[test]
+fn heads_have_the_order_in_which_streams_are_opened() {
+    let headers = host();
+    let request = Request::new(b"GET", b"/", headers.as_headers());
+    let mut peer = RawPeer::client(0);
+    let client = &mut peer.connection;
+    let [a, b, c] = [(); 3].map(|()| client.open().expect("a stream"));
+    let late = client.send_head(c, request, BodyLen::Empty);
+    assert_eq!(late, Err(UsageError::HeadOutOfOrder));
+    client.send_head(a, request, BodyLen::Empty).expect("the first one");
+    let late = client.send_head(c, request, BodyLen::Empty);
+    assert_eq!(late, Err(UsageError::HeadOutOfOrder));
+    client.cut_off(b);
+    client.send_head(c, request, BodyLen::Empty).expect("nothing is before it");
+    peer.flush();
+    let heads: Vec<u32> = peer.frames.iter().map(|frame| frame.stream).collect();
+    assert_eq!(heads[heads.len() - 2..], [a.0, c.0]);
+}
+
 #[test]
 fn long_header_blocks_continue_in_other_frames() {
     let mut headers = host();
@@ -375,4 +460,19 @@ fn a_client_has_a_tunnel_after_2xx() {
         (peer.errors().as_str(), peer.connection.open_streams()),
         ("RST_STREAM 1 CANCEL", 0)
     );
+}
+
+/// It was kept as if it had a complete response.
+#[test]
+fn a_reset_ends_a_tunnel_whose_other_half_is_closed() {
+    for held in [false, true] {
+        let mut peer = RawPeer::client(0);
+        let id = peer.request("CONNECT", BodyLen::Empty);
+        peer.feed(frame(HEADERS, END_HEADERS, 1, block(&[(":status", b"200")])));
+        peer.connection.set_held(id, held);
+        peer.feed(data(END_STREAM, 1, b"z"));
+        peer.feed(super::wire::reset(1, fulmar_proto::h2::ErrorCode::Cancel));
+        assert_eq!(peer.events.last().map(String::as_str), Some("1 reset 8"));
+        assert_eq!((peer.connection.open_streams(), peer.errors().as_str()), (0, ""));
+    }
 }

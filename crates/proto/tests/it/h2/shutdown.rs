@@ -1,14 +1,14 @@
 //! The end of a connection and of its streams: GOAWAY, the end of the input, deadlines, phases.
 
-use fulmar_proto::h2::{ErrorCode, H2};
+use fulmar_proto::h2::{ErrorCode, H2, STREAMS_MAX};
 use fulmar_proto::{
     BodyLen, Connection, Headers, PeerError, Phase, Reset, Response, Segment, Server, Side,
     StreamId,
 };
 
 use super::wire::{
-    ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RawPeer, WHOLE, WireFrame, block, data,
-    frame, get_frame, post_frame, reset, settings, window_update,
+    ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RawPeer, WHOLE, WINDOW_UPDATE, WireFrame,
+    block, data, frame, get_frame, post_frame, reset, settings, window_update,
 };
 
 fn server(bytes: &[u8]) -> RawPeer<Server> {
@@ -73,6 +73,25 @@ fn an_idle_server_ends_after_a_round_trip() {
     peer.feed(pong);
     assert!(peer.connection.io_state().finished);
     assert_eq!(goaways(&peer.frames), [(0x7fff_ffff, 0), (0, 0)]);
+}
+
+/// Without a limit, it could open one stream after the other for ever. Without a stream, the phase
+/// has a deadline, which frames do not extend.
+#[test]
+fn a_peer_that_acknowledges_no_ping_opens_a_limited_number_of_streams() {
+    let mut peer = RawPeer::server();
+    peer.connection.close_after();
+    peer.flush();
+    let last = 2 * STREAMS_MAX + 1;
+    for stream in (1..=last).step_by(2) {
+        assert_eq!(goaways(&peer.frames), [(0x7fff_ffff, 0)]);
+        assert_eq!(peer.connection.io_state().phase, Phase::Linger, "no stream is open");
+        peer.feed(get_frame(WHOLE, stream));
+        peer.respond(stream, b"ok");
+        assert_eq!(peer.body_size(stream), 2);
+    }
+    assert_eq!(goaways(&peer.frames)[1..], [(last, 0)]);
+    assert!(peer.connection.io_state().finished);
 }
 
 #[test]
@@ -251,6 +270,75 @@ fn a_sweep_leaves_streams_whose_turn_is_not_the_peers() {
     client.flush();
     assert!(!sweeps(&mut client.connection, 30, 10));
     assert!(sweeps(&mut client.connection, 40, 10), "the response is due");
+}
+
+/// The rest of a request is drained, whether the application held it before its response or not.
+#[test]
+fn a_sweep_resets_held_streams_after_their_response() {
+    let mut peer = server(&post_frame(1));
+    peer.connection.set_held(StreamId(1), true);
+    for now in 1..4 {
+        assert!(!sweeps(&mut peer.connection, now * 10, 10), "the application has to respond");
+    }
+    peer.respond(1, b"early");
+    assert_eq!(peer.connection.open_streams(), 1);
+    assert!(!sweeps(&mut peer.connection, 40, 10));
+    assert!(sweeps(&mut peer.connection, 50, 10));
+}
+
+/// The connection's window is smaller than those of its streams together: what held streams have
+/// used of it, others cannot send.
+#[test]
+fn a_sweep_leaves_streams_that_wait_for_held_ones() {
+    let mut peer = RawPeer::server();
+    for n in 0..17 {
+        peer.feed(post_frame(2 * n + 1));
+    }
+    for n in 0..16 {
+        let stream = 2 * n + 1;
+        peer.connection.set_held(StreamId(stream), true);
+        peer.feed(
+            [data(0, stream, [b'x'; 16_384]).repeat(3), data(0, stream, [b'x'; 16_383])].concat(),
+        );
+    }
+    peer.feed(data(0, 33, [b'x'; 16]));
+    assert_eq!((peer.errors().as_str(), peer.count(WINDOW_UPDATE)), ("", 0));
+    assert_eq!(peer.connection.io_state().phase, Phase::Application);
+    for now in 1..4 {
+        assert!(!sweeps(&mut peer.connection, now * 10, 10));
+    }
+    peer.connection.set_held(StreamId(1), false);
+    peer.feed([]);
+    peer.connection.set_held(StreamId(3), false);
+    peer.feed([]);
+    let held: Vec<u32> = (2..16).map(|n| 2 * n + 1).collect();
+    held.iter().for_each(|stream| peer.connection.set_held(StreamId(*stream), false));
+    peer.feed([]);
+    assert!(peer.increments(0) >= 1 << 19, "half of the window or more is returned");
+    assert_eq!(peer.connection.io_state().phase, Phase::Body);
+    assert!(!sweeps(&mut peer.connection, 40, 10), "the client can send only now");
+    assert!(sweeps(&mut peer.connection, 50, 10));
+}
+
+#[test]
+fn a_sweep_resets_tunnels_that_do_not_move() {
+    let connect = block(&[(":method", b"CONNECT"), (":authority", b"a:80")]);
+    let mut peer = RawPeer::server();
+    for stream in [1, 3] {
+        peer.feed(frame(HEADERS, END_HEADERS, stream, &connect));
+        let head = Response::new(200, Headers::EMPTY);
+        peer.connection.send_head(StreamId(stream), head, BodyLen::Unknown).expect("valid");
+    }
+    peer.flush();
+    assert!(!sweeps(&mut peer.connection, 10, 10), "both have moved");
+    peer.feed(data(0, 3, b"x"));
+    assert!(sweeps(&mut peer.connection, 20, 10));
+    peer.feed(data(0, 3, b"x"));
+    assert_eq!(peer.errors(), "RST_STREAM 1 CANCEL");
+    assert!(!sweeps(&mut peer.connection, 30, 10), "it has moved");
+    peer.feed(post_frame(5));
+    peer.connection.set_held(StreamId(5), true);
+    assert!(!sweeps(&mut peer.connection, 40, 10), "the span is not that of tunnels");
 }
 
 #[test]
