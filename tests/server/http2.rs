@@ -195,7 +195,7 @@ fn an_idle_connection_keeps_little_memory() {
         let requests = client.poll_bytes();
         let mut received = vec![0; 64 * 1024];
         // Sends the requests, and turns until so many bytes have arrived, or all responses.
-        let mut exchange = |mut is_done: Box<dyn FnMut(&[u8]) -> bool + '_>| {
+        let mut exchange = |is_done: &mut dyn FnMut(&[u8]) -> bool| {
             let mut socket = loops::client(address);
             socket.write_all(&requests).expect("room");
             socket.set_nonblocking(true).expect("a socket");
@@ -212,17 +212,17 @@ fn an_idle_connection_keeps_little_memory() {
             }
         };
         let mut len = 0;
-        let first = exchange(Box::new(|bytes| {
+        let first = exchange(&mut |bytes| {
             len += bytes.len();
             client.receive(bytes);
             client.is_done()
-        }));
+        });
         let mut next = || {
             let mut left = len;
-            exchange(Box::new(move |bytes| {
+            exchange(&mut |bytes| {
                 left -= bytes.len();
                 left == 0
-            }))
+            })
         };
         let _warm: Vec<_> = (0..8).map(|_| next()).collect();
         let kept: Vec<_> = (0..50).map(|_| next()).collect();
