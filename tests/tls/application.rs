@@ -105,7 +105,7 @@ fn an_application_receives_client_identities() {
             ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
         let known = ClientTls::new(known).expect("files");
         for resumed in [false, true] {
-            let common = "TLS 1.3 Some(\"http/1.1\") Some(\"localhost\")";
+            let common = "TLS 1.3 Some(\"h2\") Some(\"localhost\")";
             assert_eq!(send_request(&anonymous), format!("{common} None {resumed}"));
             assert_eq!(send_request(&known), format!("{common} Some(true) {resumed}"));
         }

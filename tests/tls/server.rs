@@ -295,7 +295,7 @@ fn a_server_can_read_the_client_certificate() {
             let (client, end) = established_pair(&known, &tls);
             let info = end.info();
             assert_eq!((info.version, info.resumed), (version_max, resumed));
-            assert_eq!((info.alpn, info.cipher), (Some(&b"http/1.1"[..]), client.info().cipher));
+            assert_eq!((info.alpn, info.cipher), (Some(&b"h2"[..]), client.info().cipher));
             assert_eq!(info.server_name, Some("localhost"));
             assert_eq!(client.info().server_name, None, "it knows");
             assert_eq!(info.certificates().len(), 1, "also of the session that is resumed");

@@ -107,7 +107,7 @@ fn the_agreed_parameters_are_available() {
         let info = client.info();
         assert_eq!((info.version, info.version.as_str()), (Version::Tls13, "TLS 1.3"));
         assert!(info.cipher.starts_with("TLS_"), "{}", info.cipher);
-        assert_eq!(info.alpn, Some(&b"http/1.1"[..]));
+        assert_eq!(info.alpn, Some(&b"h2"[..]));
         assert_eq!((info.resumed, server.info().resumed), (resumed, resumed));
         assert_eq!((info.certificates().len(), server.info().certificates().len()), (1, 0));
     }

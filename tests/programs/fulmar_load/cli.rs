@@ -84,6 +84,8 @@ fn the_json_object_has_the_documented_keys() {
         "cpu_user_us_per_request",
         "threads",
         "depth",
+        "protocol",
+        "streams",
         "turns",
         "steady",
         "broken",
