@@ -41,11 +41,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Continues on sockets that took all of a transmit of frames, which shows only a part of what
-    /// is queued: in turns, each up to about its share of a turn.
-    pub(crate) fn continue_framed(&mut self, now: Instant) {
+    /// Continues on sockets that took all of a transmit that shows only a part of what is queued:
+    /// frames, or what a layer seals ahead of a file. In rotation, each up to about its share of a
+    /// turn.
+    pub(crate) fn continue_partial(&mut self, now: Instant) {
         for _ in 1..ROUNDS_MAX {
-            if !std::mem::take(&mut self.some_took_all) {
+            if !std::mem::take(&mut self.some_took_all) && self.loads.is_empty() {
                 return;
             }
             let Self { sockets, new_transmits, send_queue, .. } = self;
@@ -57,22 +58,27 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
                 !goes_on
             });
-            if send_queue.is_empty() {
+            if !self.flush(now) {
                 return;
             }
-            self.flush(now);
             self.act(now);
         }
         self.some_took_all = false;
     }
 
-    /// Reads the next part of a file and sends what came of it, socket by socket: so the bytes are
+    /// Reads the next parts of files and sends what came of it, socket by socket: so the bytes are
     /// still in the processor's cache when the kernel takes them, and their memory is there for
-    /// the next socket. What follows a part waits for the next turn.
+    /// the next socket. A layer that has room for parts of several files gets all of them first.
     fn send_loads(&mut self, now: Instant) {
         for _ in 0..self.loads.len() {
             let (id, range) = self.loads.pop_front().expect("sending only adds to them");
             self.load(now, id, &range);
+            for _ in 1..LOADS_MAX {
+                self.act(now);
+                let next = self.loads.pop_back_if(|(socket, _)| *socket == id);
+                let Some((_, range)) = next else { break };
+                self.load(now, id, &range);
+            }
             self.transmit(now, id);
         }
     }
@@ -194,7 +200,9 @@ const COPY_SIZE_MAX: usize = 4096;
 /// What one socket sends in a turn by calls of its own. A file that comes from a slow disk never
 /// fills a socket: as a whole, it would keep all others waiting for as long as it takes.
 const SHARE_SIZE: u64 = 2 * 1024 * 1024;
-/// Transmits of frames that one socket sends in a turn; each has at most half a megabyte.
+/// Parts of files that are read for one transmit of a socket.
+const LOADS_MAX: usize = 8;
+/// Partial transmits that one socket sends in a turn; each has at most half a megabyte.
 const ROUNDS_MAX: usize = 4;
 /// How long the memory for files is kept after its last use.
 const FILE_MEMORY_FOR: Duration = Duration::from_secs(1);

@@ -134,10 +134,12 @@ impl<C: Connection, T> Entry<C, T> {
         self.feed(&mut Input::all(&mut BytesMut::new(), false), delivery);
     }
 
-    /// The bytes that the socket may send.
+    /// The bytes that the socket may send. Those in front of a file that is being loaded are sent
+    /// with it.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let is_last = self.sends_last();
         let transmit = match &mut self.transport {
+            Some(transport) if transport.load.is_some() => return None,
             Some(transport) => transport.layer.poll_transmit()?,
             None => self.connection.poll_transmit()?,
         };
@@ -601,6 +603,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.with_entry(now, socket, handler, |entry, _, delivery| {
             if let Some(transport) = &mut entry.transport {
                 transport.handle_loaded(&mut entry.connection, bytes);
+                entry.announced = false;
                 entry.ask(delivery);
             }
             Moved::Received(0)

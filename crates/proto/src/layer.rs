@@ -29,7 +29,8 @@ pub trait Layer: fmt::Debug + Send {
     /// Nothing can be sent this way any more.
     fn seal(&mut self, transmit: Transmit<'_>) -> Result<Sealed, LayerError>;
 
-    /// Takes the bytes of the file range of [`Sealed::Load`]: all of them, or the first.
+    /// Takes bytes of the file range of [`Sealed::Load`], or those of frame headers between its
+    /// parts, in the order of the transmit.
     ///
     /// # Errors
     /// As for `seal`.
@@ -79,7 +80,8 @@ pub enum Opened {
 pub enum Sealed {
     /// The number of bytes of the transmit that were taken.
     Bytes(u64),
-    /// The next bytes are in a file: they have to be read into memory first.
+    /// The next bytes are in a file: they have to be read into memory first. Frame headers may be
+    /// between parts of the range ([`Transmit::first_file`]).
     Load(FileRange),
 }
 

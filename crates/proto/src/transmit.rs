@@ -30,6 +30,13 @@ pub struct FileRange {
     pub len: u64,
 }
 
+impl FileRange {
+    /// True if it begins where `other` ends.
+    pub fn continues(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file) && self.offset == other.offset + other.len
+    }
+}
+
 impl fmt::Debug for FileRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FileRange({}..{})", self.offset, self.offset + self.len)
@@ -124,8 +131,64 @@ impl<'a> Transmit<'a> {
         self.inline.is_empty() && self.segments.is_empty()
     }
 
+    /// The range of the file that the transmit begins with. Contiguous parts of the file behind
+    /// frame headers belong to it, so that one read loads them. It has at most `max` bytes.
+    pub fn first_file(&self, max: u64) -> Option<FileRange> {
+        let ([], [Segment::File(first), later @ ..]) = (self.inline, self.segments) else {
+            return None;
+        };
+        let mut range = FileRange { len: first.len.min(max), ..first.clone() };
+        for segment in later.iter().take_while(|_| self.is_framed) {
+            match segment {
+                Segment::Bytes(bytes) if bytes.len() <= GAP_SIZE_MAX => {}
+                Segment::File(part) if part.continues(&range) => {
+                    range.len = max.min(range.len + part.len);
+                }
+                Segment::Bytes(_) | Segment::File(_) | Segment::Pipe(_) => break,
+            }
+        }
+        Some(range)
+    }
+
     /// True if some of its bytes are in a pipe.
     pub fn has_pipe(&self) -> bool {
         self.segments.iter().any(|segment| matches!(segment, Segment::Pipe(_)))
+    }
+}
+
+/// Bytes between two parts of a file that are read at once: frame headers, and the head of another
+/// response.
+const GAP_SIZE_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contiguous_parts_behind_frame_headers_are_one_range() {
+        let open = || Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let (one, other) = (open(), open());
+        let part = |file: &Arc<OwnedFd>, offset, len| {
+            Segment::File(FileRange { file: Arc::clone(file), offset, len })
+        };
+        let header = || Segment::from(&[0; 9][..]);
+        let body = || Segment::from(&[0; 2 * GAP_SIZE_MAX][..]);
+        let first = |segments: &[Segment], is_framed, max| {
+            let transmit = Transmit { is_framed, ..Transmit::new(b"", segments) };
+            transmit.first_file(max).map(|range| (range.offset, range.len))
+        };
+        let parts = [part(&one, 5, 10), header(), part(&one, 15, 10), header(), header()];
+        assert_eq!(first(&parts, true, 100), Some((5, 20)));
+        assert_eq!(first(&parts, true, 12), Some((5, 12)), "no more than the maximum");
+        assert_eq!(first(&parts, true, 7), Some((5, 7)));
+        assert_eq!(first(&parts, false, 100), Some((5, 10)), "each is a body of its own");
+        assert_eq!(first(&parts[1..], true, 100), None, "it begins with bytes");
+        for other in [
+            [part(&one, 0, 4), header(), part(&one, 5, 4)],
+            [part(&one, 0, 4), header(), part(&other, 4, 4)],
+            [part(&one, 0, 4), body(), part(&one, 4, 4)],
+        ] {
+            assert_eq!(first(&other, true, 100), Some((0, 4)), "{other:?}");
+        }
     }
 }

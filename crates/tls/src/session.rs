@@ -10,9 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use fulmar_proto::{
-    FileRange, Input, Layer, LayerError, Opened, Outbox, Sealed, Segment, Transmit,
-};
+use fulmar_proto::{Input, Layer, LayerError, Opened, Outbox, Sealed, Segment, Transmit};
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
@@ -283,11 +281,11 @@ impl<S: TlsSide> Session<S> {
         if self.stage != SessionStage::Open || self.incomplete || room == 0 {
             return Ok(Sealed::Bytes(0));
         }
+        // In whole records: what a frame header has taken leaves no rest of a part.
+        if let Some(range) = transmit.first_file(room.next_multiple_of(RECORD_SIZE) as u64) {
+            return Ok(Sealed::Load(range));
+        }
         let n = match (transmit.inline, transmit.segments.first()) {
-            ([], Some(Segment::File(range))) => {
-                let len = range.len.min(room as u64);
-                return Ok(Sealed::Load(FileRange { len, ..range.clone() }));
-            }
             ([], Some(Segment::Bytes(bytes))) if bytes.len() >= RECORD_SIZE => {
                 let n = bytes.len().min(room);
                 self.encrypt(&bytes[..n])?;

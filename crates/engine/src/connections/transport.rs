@@ -4,8 +4,6 @@
 //! socket. Opened bytes that the connection has not taken are kept here. The descriptor does not
 //! report them again, so `held` records that there may be more.
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 use fulmar_proto::{
     Block, Connection, FileRange, Input, IoState, Layer, LayerError, Opened, Phase, Sealed,
@@ -178,19 +176,30 @@ impl Transport {
         None
     }
 
-    /// The bytes of a file that the layer requested.
+    /// The bytes of a file that the layer requested, or the first of them: sealed with the frame
+    /// headers between them.
     pub(crate) fn handle_loaded(&mut self, connection: &mut impl Connection, bytes: &[u8]) {
-        let Some(range) = self.load.take() else { return };
-        if !matches!(self.state, LayerState::Open) || !is_next(connection.poll_transmit(), &range) {
-            return; // the transfer was ended meanwhile
-        }
+        let range = self.load.take().expect("one load is requested at a time");
         let len = range.len.min(bytes.len() as u64);
-        match self.layer.seal_loaded(&bytes[..usize::try_from(len).unwrap_or(bytes.len())]) {
-            Ok(()) => {
-                connection.handle_layer_queue(self.queued());
-                connection.handle_sent(len);
+        let mut loaded = FileRange { len: 0, ..range };
+        while matches!(self.state, LayerState::Open) && loaded.len < len {
+            // A response that was cut off meanwhile has no part here.
+            let Some(piece) = next_piece(connection.poll_transmit(), &loaded) else { return };
+            let (result, n) = match piece {
+                Piece::Bytes(bytes) => (self.layer.seal_loaded(bytes), bytes.len() as u64),
+                Piece::OfFile(part) => {
+                    let part = &bytes[to_usize(loaded.len)..to_usize(len.min(loaded.len + part))];
+                    loaded.len += part.len() as u64;
+                    (self.layer.seal_loaded(part), part.len() as u64)
+                }
+            };
+            match result {
+                Ok(()) => {
+                    connection.handle_layer_queue(self.queued());
+                    connection.handle_sent(n);
+                }
+                Err(error) => self.fail(error),
             }
-            Err(error) => self.fail(error),
         }
     }
 
@@ -294,14 +303,28 @@ impl Above<'_> {
     }
 }
 
-/// True if `range` is what a transmit begins with.
-fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
-    match transmit {
-        Some(Transmit { inline: [], segments: [Segment::File(first), ..], .. }) => {
-            Arc::ptr_eq(&first.file, &range.file) && first.offset == range.offset
+/// What a transmit begins with.
+enum Piece<'a> {
+    Bytes(&'a [u8]),
+    /// So many bytes of the file that was loaded.
+    OfFile(u64),
+}
+
+/// The next piece, if it is a part of the file behind `loaded`, or the bytes in front of one.
+fn next_piece<'a>(transmit: Option<Transmit<'a>>, loaded: &FileRange) -> Option<Piece<'a>> {
+    let Transmit { inline, segments, is_framed, .. } = transmit?;
+    match segments {
+        [Segment::File(part), ..] if inline.is_empty() => {
+            part.continues(loaded).then_some(Piece::OfFile(part.len))
         }
-        _ => false,
+        [Segment::Bytes(bytes), ..] if inline.is_empty() && is_framed => Some(Piece::Bytes(bytes)),
+        _ => (is_framed && !inline.is_empty()).then_some(Piece::Bytes(inline)),
     }
+}
+
+/// A length within a buffer.
+fn to_usize(len: u64) -> usize {
+    usize::try_from(len).expect("a part of a buffer")
 }
 
 /// A few records of TLS behind the longest head that is not complete.
