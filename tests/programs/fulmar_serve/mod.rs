@@ -6,6 +6,7 @@ mod descriptors;
 mod faults;
 mod files;
 mod flags;
+mod http2_peers;
 mod peers;
 mod raw;
 mod signals;
