@@ -31,8 +31,9 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	$(MAKE) build-tests
 	$(MAKE) -j2 test-usual test-ring # side by side: they wait more than they compute
 
-conformance-h2: build ## The cases of h2spec against serve (installs Go if it is missing)
+conformance-h2: build ## h2spec, and clients of Go and Python against serve (installs Go and pip)
 	scripts/setup-go
+	scripts/setup-pip
 	conformance/h2/run $(FULMAR) $(TARGET_DIR)/conformance/h2
 
 bench: tools ## All benchmarks beside the peers: target/results.md, .json and .html
