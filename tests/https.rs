@@ -35,7 +35,20 @@ pub fn trusting(certs: &Certs) -> ClientOptions {
     ClientOptions { roots: Roots::empty().file(certs.ca()), ..ClientOptions::default() }
 }
 
-/// As such a client speaks TLS.
+/// Options of such a client that speaks HTTP/1.1 only.
+pub fn trusting_over_http1(certs: &Certs) -> ClientOptions {
+    ClientOptions { alpn: vec![b"http/1.1".to_vec()], ..trusting(certs) }
+}
+
+/// As a client that speaks HTTP/1.1 only speaks TLS.
+///
+/// # Panics
+/// The files cannot be used.
+pub fn http1_tls(certs: &Certs) -> ClientTls {
+    ClientTls::new(trusting_over_http1(certs)).expect("an authority")
+}
+
+/// As a client of both protocols speaks TLS.
 ///
 /// # Panics
 /// The files cannot be used.

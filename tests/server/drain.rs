@@ -197,7 +197,7 @@ tests_in_every_loop! {
 fn nor_over_tls() {
     fn check<L: Loop<Engine = LateEngine>>() {
         let certs = Certs::new();
-        let tls = https::client_tls(&certs);
+        let tls = https::http1_tls(&certs);
         let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
         let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)));
         let mut peer = TlsPeer::connect(&tls, address);

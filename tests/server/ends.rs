@@ -117,7 +117,7 @@ fn a_body_does_not_wait_for_its_head<L: Loop<Engine = ServerEngine<Apart>>>() {
 
 fn nor_does_it_over_tls<L: Loop<Engine = ServerEngine<Apart>>>() {
     let certs = Certs::new();
-    let tls = https::client_tls(&certs);
+    let tls = https::http1_tls(&certs);
     let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
     let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)).0);
     let times = turn_while(&mut driver, move || {

@@ -98,7 +98,7 @@ fn flood(stream: &mut TcpStream, bytes: &[u8]) {
 
 fn tls_server() -> (OwnLoop<ServerEngine<app::App>>, SocketAddr, ClientTls) {
     let certs = Certs::new();
-    let tls = https::client_tls(&certs);
+    let tls = https::http1_tls(&certs);
     let (server, address) =
         start(https::server(https::server_tls(&certs, CertOwner::Server), limits()));
     (server, address, tls)
@@ -248,7 +248,7 @@ fn a_kept_byte_does_not_keep_its_block() {
 #[test]
 fn a_kept_byte_does_not_keep_its_tls_record() {
     let certs = Certs::new();
-    let tls = https::client_tls(&certs);
+    let tls = https::http1_tls(&certs);
     let server_tls = https::server_tls(&certs, CertOwner::Server);
     let mut engine = ServerEngine::new(sys::now(), Hoarder::default(), limits(), Stop::new());
     engine.add_listener(LISTENER, Some(https::layers(server_tls)));

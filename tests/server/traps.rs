@@ -19,7 +19,7 @@ use fulmar_sys as sys;
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::HttpClient;
-use fulmar_tests::https::{client_tls, layers, server_tls};
+use fulmar_tests::https::{http1_tls, layers, server_tls};
 use fulmar_tests::loops::{
     AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, assert_quiet, idle,
     settle, side_by_side, turn_while,
@@ -223,7 +223,7 @@ fn a_departure_over_tls_wakes_a_few_times() {
             ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
         ];
         let ways = [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)];
-        let ends = (server_tls(&certs, CertOwner::Server), client_tls(&certs));
+        let ends = (server_tls(&certs, CertOwner::Server), http1_tls(&certs));
         each(&cases, &ways, |(request, what), (how, says_so)| {
             departs_over_tls::<L>(&ends, request, how, says_so, what);
         });

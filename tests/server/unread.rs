@@ -12,7 +12,7 @@ use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{self, App};
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{self, client_tls, server_tls};
+use fulmar_tests::https::{self, http1_tls, server_tls};
 use fulmar_tests::loops::{Loop, OwnLoop, RingLoop, settle};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::test_proxy::configured_on;
@@ -129,7 +129,7 @@ impl PipeliningPeer {
 
 fn tls() -> (ClientTls, ServerTls) {
     let certs = Certs::new();
-    (client_tls(&certs), server_tls(&certs, CertOwner::Server))
+    (http1_tls(&certs), server_tls(&certs, CertOwner::Server))
 }
 
 fn server(tls: Option<ServerTls>) -> ServerEngine<App> {

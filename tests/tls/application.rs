@@ -11,7 +11,7 @@ use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, Server
 use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{client_tls, layers, trusting};
+use fulmar_tests::https::{http1_tls, layers, trusting_over_http1};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop};
 use fulmar_tests::tls_end::TlsPeer;
@@ -100,12 +100,14 @@ fn an_application_receives_client_identities() {
             let text = String::from_utf8_lossy(&peer.end.above).into_owned();
             text.rsplit_once("\r\n\r\n").expect("a head").1.to_owned()
         };
-        let anonymous = client_tls(&certs);
-        let known =
-            ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
+        let anonymous = http1_tls(&certs);
+        let known = ClientOptions {
+            identity: Some(certs.identity(CertOwner::Client)),
+            ..trusting_over_http1(&certs)
+        };
         let known = ClientTls::new(known).expect("files");
         for resumed in [false, true] {
-            let common = "TLS 1.3 Some(\"h2\") Some(\"localhost\")";
+            let common = "TLS 1.3 Some(\"http/1.1\") Some(\"localhost\")";
             assert_eq!(send_request(&anonymous), format!("{common} None {resumed}"));
             assert_eq!(send_request(&known), format!("{common} Some(true) {resumed}"));
         }
@@ -124,9 +126,9 @@ fn the_cause_of_a_refused_client_is_reported_at_its_end() {
         };
         let (mut server, address) = L::start(server(ServerTls::new(options).expect("files")));
         let stranger = certs.identity(CertOwner::StrangerClient);
-        let stranger = ClientOptions { identity: Some(stranger), ..trusting(&certs) };
+        let stranger = ClientOptions { identity: Some(stranger), ..trusting_over_http1(&certs) };
         for (tls, why) in [
-            (client_tls(&certs), TlsError::NoCertificate),
+            (http1_tls(&certs), TlsError::NoCertificate),
             (ClientTls::new(stranger).expect("files"), TlsError::UnknownIssuer),
         ] {
             let mut peer = TlsPeer::connect(&tls, address);

@@ -12,7 +12,7 @@ use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::http2::Http2Client;
-use fulmar_tests::https::{self, Https, client_tls, layers, server_tls};
+use fulmar_tests::https::{self, Https, client_tls, http1_tls, layers, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
 use fulmar_tests::recording_client::RecordingClient;
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
@@ -43,7 +43,7 @@ fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
     let certs = Certs::new();
     let server = Https::start(&certs, CertOwner::Server);
     let mut client = client();
-    let socket = connect(&mut client, &client_tls(&certs), server.address);
+    let socket = connect(&mut client, &http1_tls(&certs), server.address);
     for _ in 0..3 {
         // tickets come meanwhile
         assert_eq!(send_request(&mut client, socket, "/bytes/128").1.len(), 128);
@@ -69,7 +69,7 @@ fn files_reach_the_client_through_tls() {
     std::fs::write(dir.path().join("small"), &content[..1_000]).expect("room");
     let (mut server, address) = files(dir.path(), &certs);
     let mut client = client();
-    let socket = connect(&mut client, &client_tls(&certs), address);
+    let socket = connect(&mut client, &http1_tls(&certs), address);
     for (target, len) in [("/small", 1_000), ("/large", 1_000_000), ("/small", 1_000)] {
         client.engine().get(socket, target);
         let before = Ledger::here();
@@ -102,7 +102,7 @@ fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
 #[test]
 fn an_idle_session_holds_no_buffer() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
+    let (tls, server_config) = (http1_tls(&certs), server_tls(&certs, CertOwner::Server));
     let make = || {
         let mut client = TlsEnd::new(tls.session("localhost").expect("a name"));
         let mut server = TlsEnd::new(server_config.session().expect("a session"));
@@ -149,7 +149,7 @@ fn an_application_loop_serves_tls_too() {
     type Server = AppLoop<ServerEngine<fulmar_tests::app::App>>;
     let (mut server, address) = Server::start(https::server(tls, Limits::default()));
     let mut client = client();
-    let socket = connect(&mut client, &client_tls(&certs), address);
+    let socket = connect(&mut client, &http1_tls(&certs), address);
     for size in [1, 1_000_000, 128] {
         client.engine().get(socket, &format!("/bytes/{size}"));
         server.turn_until(|server| {
@@ -169,8 +169,8 @@ fn an_application_loop_serves_tls_too() {
 }
 
 /// A client with an established session.
-fn peer(certs: &Certs, server: &mut FileServer, address: std::net::SocketAddr) -> TlsPeer {
-    let mut peer = TlsPeer::connect(&client_tls(certs), address);
+fn peer(tls: &ClientTls, server: &mut FileServer, address: std::net::SocketAddr) -> TlsPeer {
+    let mut peer = TlsPeer::connect(tls, address);
     while !peer.end.established {
         turn(&mut peer, server);
     }
@@ -219,7 +219,7 @@ fn root() -> tempfile::TempDir {
 /// What 100 requests for `target` cost a server, on a connection that is kept.
 fn spent_on(certs: &Certs, root: &Path, target: &str) -> Ledger {
     let (mut server, address) = files(root, certs);
-    let mut peer = peer(certs, &mut server, address);
+    let mut peer = peer(&http1_tls(certs), &mut server, address);
     let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
     let len = answer_len(&mut peer, &mut server, &request);
     let before = Ledger::here();
@@ -278,7 +278,7 @@ fn calls_for_streams(count: usize) -> u64 {
         std::fs::write(dir.path().join(n.to_string()), content(n)).expect("room");
     }
     let (mut server, address) = files(dir.path(), &certs);
-    let mut peer = peer(&certs, &mut server, address);
+    let mut peer = peer(&client_tls(&certs), &mut server, address);
     let mut client = Http2Client::default();
     client.holds_windows = true; // they are large enough for all
     let mut calls = 0;
@@ -324,7 +324,7 @@ fn a_handshake_with_a_request_costs_a_few_calls() {
     let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
     let before = Ledger::here();
     for _ in 0..100 {
-        let mut peer = TlsPeer::connect(&client_tls(&certs), address);
+        let mut peer = TlsPeer::connect(&http1_tls(&certs), address);
         peer.turn();
         server.0.turn().expect("a turn");
         peer.turn();
@@ -358,7 +358,8 @@ fn a_handshake_with_a_request_costs_a_few_calls() {
 fn connections_that_share_a_turn_share_its_wait() {
     let (certs, root) = (Certs::new(), root());
     let (mut server, address) = files(root.path(), &certs);
-    let mut peers: Vec<_> = (0..32).map(|_| peer(&certs, &mut server, address)).collect();
+    let mut peers: Vec<_> =
+        (0..32).map(|_| peer(&http1_tls(&certs), &mut server, address)).collect();
     let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\n\r\n";
     for peer in &mut peers {
         answer_len(peer, &mut server, request);
@@ -384,7 +385,7 @@ fn connections_that_share_a_turn_share_its_wait() {
 fn pipelined_requests_share_their_calls() {
     let (certs, root) = (Certs::new(), root());
     let (mut server, address) = files(root.path(), &certs);
-    let mut peer = peer(&certs, &mut server, address);
+    let mut peer = peer(&http1_tls(&certs), &mut server, address);
     let requests = "GET /bytes/128 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(16).into_bytes();
     let len = answer_len(&mut peer, &mut server, &requests);
     let before = Ledger::here();

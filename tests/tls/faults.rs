@@ -12,7 +12,7 @@ use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::App;
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{self, client_tls, server_tls};
+use fulmar_tests::https::{self, Https, client_tls, http1_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop, client, polling};
 use fulmar_tests::process::PATIENCE;
@@ -21,7 +21,7 @@ use fulmar_tls::{TlsError, Version};
 
 /// The first bytes of a client.
 fn hello(certs: &Certs) -> Vec<u8> {
-    TlsEnd::new(client_tls(certs).session("localhost").expect("a name")).take()
+    TlsEnd::new(http1_tls(certs).session("localhost").expect("a name")).take()
 }
 
 /// The bytes of the server until it closes.
@@ -101,7 +101,7 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
             })
             .collect();
         let mut received = 0;
-        let mut good = TlsPeer::connect(&client_tls(&certs), address);
+        let mut good = TlsPeer::connect(&http1_tls(&certs), address);
         server.turn_until(|_| {
             good.turn();
             good.end.established
@@ -252,7 +252,7 @@ fn a_hello_without_end_is_refused_while_it_is_small() {
 #[test]
 fn a_hello_in_the_smallest_records_is_accepted() {
     let certs = Certs::new();
-    let (client, server) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
+    let (client, server) = (http1_tls(&certs), server_tls(&certs, CertOwner::Server));
     let mut client = TlsEnd::new(client.session("localhost").expect("a name"));
     let mut server = TlsEnd::new(server.session().expect("a session"));
     for byte in &client.take()[5..] {
@@ -348,7 +348,7 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         let (mut server, address) =
             L::start(https::server(server_tls(&certs, CertOwner::Server), Limits::default()));
         let mut peers: Vec<_> =
-            (0..2).map(|_| TlsPeer::connect(&client_tls(&certs), address)).collect();
+            (0..2).map(|_| TlsPeer::connect(&http1_tls(&certs), address)).collect();
         server.turn_until(|_| {
             peers.iter_mut().for_each(TlsPeer::turn);
             peers.iter().all(|peer| peer.end.established)
@@ -365,4 +365,21 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         });
     }
     in_every_loop!(check);
+}
+
+/// A client that chose HTTP/2 by ALPN has to speak it (RFC 9113 §3.2).
+#[test]
+fn http1_over_a_session_for_http2_is_a_protocol_error() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, CertOwner::Server);
+    let mut peer = TlsPeer::establish(&client_tls(&certs), server.address);
+    peer.get("/bytes/7");
+    let request = peer.end.take();
+    peer.stream.write_all(&request).expect("room");
+    while !peer.end.ended {
+        peer.receive();
+    }
+    let received = &peer.end.above[..];
+    let goaway = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert!(received.ends_with(&goaway), "GOAWAY with PROTOCOL_ERROR: {received:?}");
 }

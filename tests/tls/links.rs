@@ -10,7 +10,7 @@ use fulmar_proto::{
 };
 use fulmar_sys as sys;
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{client_tls, server_tls};
+use fulmar_tests::https::{http1_tls, server_tls};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::recording_client::RecordingClient;
 use fulmar_tests::tls_end::{TlsEnd, flatten};
@@ -32,7 +32,7 @@ impl Scene {
     /// Both sessions are established, unless the certificate is not trusted.
     fn new(owner: CertOwner) -> Self {
         let certs = Certs::new();
-        let (client, server) = (client_tls(&certs), server_tls(&certs, owner));
+        let (client, server) = (http1_tls(&certs), server_tls(&certs, owner));
         let mut asker = RecordingClient::default();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
         let layer = client.session("localhost").expect("a name");
@@ -255,7 +255,7 @@ fn a_handshake_has_its_own_deadline() {
     let certs = Certs::new();
     let mut asker = RecordingClient::default();
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
-    let layer = client_tls(&certs).session("localhost").expect("a name");
+    let layer = http1_tls(&certs).session("localhost").expect("a name");
     let socket = asker.connect(peer, Some(Box::new(layer)));
     let now = sys::now();
     asker.handle(now, SocketEvent::Connected.of(socket));
@@ -336,7 +336,7 @@ fn a_finished_layer_is_replaced() {
     let certs = Certs::new();
     for with_tls in [false, true] {
         let tls =
-            || -> Box<dyn Layer> { Box::new(client_tls(&certs).session("localhost").unwrap()) };
+            || -> Box<dyn Layer> { Box::new(http1_tls(&certs).session("localhost").unwrap()) };
         let mut asker = RecordingClient::default();
         let socket = asker.connect(peer, Some(TunnelLayer::before(with_tls.then(tls))));
         asker.get(socket, "/"); // before the handshake is complete

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use fulmar_engine::{End, SocketId};
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::{Curl, plain};
-use fulmar_tests::https::{Https, client_tls, trusting};
+use fulmar_tests::https::{Https, http1_tls, trusting_over_http1};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::loops::{Loop, OwnLoop};
 use fulmar_tests::process::{ChildProcess, peer, text};
@@ -41,7 +41,7 @@ fn openssl_responds_in_both_versions_and_its_close_ends_the_body() {
     let certs = Certs::new();
     for (flag, version) in [("-tls1_2", Version::Tls12), ("-tls1_3", Version::Tls13)] {
         let (_server, address) = s_server(&certs, CertOwner::Server, &[flag]);
-        let (mut client, socket) = connect(&client_tls(&certs), address);
+        let (mut client, socket) = connect(&http1_tls(&certs), address);
         client.engine().get(socket, "/");
         client.turn_until(|client| !client.engine().book.ends.is_empty());
         let book = &client.engine().book;
@@ -61,7 +61,7 @@ fn certificates_of_openssl_are_verified() {
         (CertOwner::OwnAuthority, TlsError::AuthorityAsServer),
     ] {
         let (_server, address) = s_server(&certs, owner, &[]);
-        let (mut client, _) = connect(&client_tls(&certs), address);
+        let (mut client, _) = connect(&http1_tls(&certs), address);
         client.turn_until(|client| !client.engine().book.ends.is_empty());
         match client.engine().book.ends.pop() {
             Some(End::Layer(error)) => assert_eq!(error.downcast_ref(), Some(&wanted)),
@@ -69,7 +69,7 @@ fn certificates_of_openssl_are_verified() {
         }
     }
     let (_server, address) = s_server(&certs, CertOwner::Server, &["-tls1_2"]);
-    let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
+    let modern = ClientOptions { version_min: Version::Tls13, ..trusting_over_http1(&certs) };
     let (mut client, _) = connect(&ClientTls::new(modern).expect("files"), address);
     client.turn_until(|client| !client.engine().book.ends.is_empty());
     match client.engine().book.ends.pop() {
@@ -150,7 +150,7 @@ fn a_client_certificate_satisfies_curl_and_us() {
 fn nginx_keeps_the_connection_and_resumes_the_session() {
     let certs = Certs::new();
     let nginx = Nginx::start_tls(&certs);
-    let tls = client_tls(&certs);
+    let tls = http1_tls(&certs);
     for resumed in [false, true] {
         let (mut client, socket) = connect(&tls, nginx.address);
         for _ in 0..3 {

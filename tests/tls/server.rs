@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{client_tls, server_tls, trusting};
+use fulmar_tests::https::{http1_tls, server_tls, trusting_over_http1};
 use fulmar_tests::tls_end::{TlsEnd, carry, established_pair, pair};
 use fulmar_tls::{
     Authorities, ClientAuth, ClientOptions, ClientTls, Identity, Pem, ServerOptions, ServerTls,
@@ -19,7 +19,8 @@ fn server(options: ServerOptions) -> ServerTls {
 
 /// The certificate that a client gets which requests `host`, and does not verify.
 fn shown(certs: &Certs, server: &ServerTls, host: &str) -> Vec<u8> {
-    let options = ClientOptions { verify: Verify::Nothing, resumption_len: 0, ..trusting(certs) };
+    let options =
+        ClientOptions { verify: Verify::Nothing, resumption_len: 0, ..trusting_over_http1(certs) };
     let client = ClientTls::new(options).expect("no files");
     let (mut client, mut server) = pair(&client, server, host);
     carry(&mut client, &mut server, |n| n).unwrap_or_else(|error| panic!("{host}: {error}"));
@@ -70,7 +71,7 @@ fn each_name_gets_its_own_certificate() {
     }
     for host in ["wild.example", "a.b.wild.example", "example", "other.example", "127.0.0.1"] {
         assert!(holds(&shown(&certs, &open, host), &keys[0]), "{host}: the first");
-        let (mut client, mut end) = pair(&client_tls(&certs), &strict, host);
+        let (mut client, mut end) = pair(&http1_tls(&certs), &strict, host);
         let error = carry(&mut client, &mut end, |n| n).expect_err("nobody has that name");
         let name = (host != "127.0.0.1").then(|| host.to_owned());
         assert_eq!(error.downcast_ref(), Some(&TlsError::UnknownName(name)));
@@ -88,7 +89,7 @@ fn a_certificate_may_be_in_memory() {
     let identity = Identity::new(read(cert), read(key));
     let shown = format!("{identity:?}");
     assert!(shown.len() < 100 && !shown.contains("PRIVATE"), "{shown}");
-    established_pair(&client_tls(&certs), &server(identity.into()));
+    established_pair(&http1_tls(&certs), &server(identity.into()));
     let empty = Pem::Bytes(Bytes::new());
     let error = ServerTls::new(Identity::new(empty.clone(), empty).into());
     let error = error.expect_err("nothing is in it").to_string();
@@ -163,8 +164,8 @@ fn a_reload_affects_new_sessions_only() {
     let tls = server(identity.clone().into());
     let elsewhere = tls.clone(); // as another thread has it
     let before = der(&identity);
-    let (mut client, mut end) = established_pair(&client_tls(&certs), &tls);
-    let (mut late, mut begun) = pair(&client_tls(&certs), &tls, "localhost");
+    let (mut client, mut end) = established_pair(&http1_tls(&certs), &tls);
+    let (mut late, mut begun) = pair(&http1_tls(&certs), &tls, "localhost");
 
     certs.issue("renewed", &["localhost"]);
     assert!(holds(&shown(&certs, &tls, "localhost"), &before), "nobody has asked for it yet");
@@ -214,7 +215,7 @@ fn threads_shake_hands_while_certificates_change() {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
-                let (client, server) = (client_tls(&certs), tls.clone());
+                let (client, server) = (http1_tls(&certs), tls.clone());
                 scope.spawn(move || (0..50).for_each(|_| drop(established_pair(&client, &server))))
             })
             .collect();
@@ -245,23 +246,23 @@ fn tickets_outlive_a_reload_unless_clients_are_verified() {
         let plain =
             ServerOptions { version_max, ..ServerOptions::from(certs.identity(CertOwner::Server)) };
         let tls = server(plain.clone());
-        assert!(resumes(&client_tls(&certs), &tls, || ()));
-        assert!(resumes(&client_tls(&certs), &tls, || tls.reload().expect("nothing new")));
+        assert!(resumes(&http1_tls(&certs), &tls, || ()));
+        assert!(resumes(&http1_tls(&certs), &tls, || tls.reload().expect("nothing new")));
 
         let verified = ServerOptions {
             client_auth: ClientAuth::Optional(vec![certs.ca().into()].into()),
             ..plain.clone()
         };
         let strict = server(verified.clone());
-        assert!(resumes(&client_tls(&certs), &strict, || ()));
-        assert!(!resumes(&client_tls(&certs), &strict, || strict.reload().expect("nothing new")));
+        assert!(resumes(&http1_tls(&certs), &strict, || ()));
+        assert!(!resumes(&http1_tls(&certs), &strict, || strict.reload().expect("nothing new")));
         let begins = || tls.replace(verified.clone()).expect("from now on");
-        assert!(!resumes(&client_tls(&certs), &tls, begins), "a ticket of somebody unverified");
+        assert!(!resumes(&http1_tls(&certs), &tls, begins), "a ticket of somebody unverified");
         let ends = || tls.replace(plain.clone()).expect("no more");
-        assert!(!resumes(&client_tls(&certs), &tls, ends));
+        assert!(!resumes(&http1_tls(&certs), &tls, ends));
 
         let none = server(ServerOptions { tickets: 0, ..plain });
-        assert!(!resumes(&client_tls(&certs), &none, || ()), "it gives none");
+        assert!(!resumes(&http1_tls(&certs), &none, || ()), "it gives none");
     }
 }
 
@@ -269,7 +270,7 @@ fn tickets_outlive_a_reload_unless_clients_are_verified() {
 fn a_ticket_of_one_name_is_no_ticket_of_another() {
     let certs = Certs::new();
     let tls = server_tls(&certs, CertOwner::Server);
-    let client = client_tls(&certs);
+    let client = http1_tls(&certs);
     for (host, resumed) in [("localhost", false), ("test.example", false), ("localhost", true)] {
         let (mut client, mut end) = pair(&client, &tls, host);
         carry(&mut client, &mut end, |n| n).expect("they agree");
@@ -280,8 +281,10 @@ fn a_ticket_of_one_name_is_no_ticket_of_another() {
 #[test]
 fn a_server_can_read_the_client_certificate() {
     let certs = Certs::new();
-    let known =
-        ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
+    let known = ClientOptions {
+        identity: Some(certs.identity(CertOwner::Client)),
+        ..trusting_over_http1(&certs)
+    };
     let required = ClientAuth::Required(vec![certs.ca().into()].into());
     for version_max in [Version::Tls12, Version::Tls13] {
         let options = ServerOptions {
@@ -295,7 +298,7 @@ fn a_server_can_read_the_client_certificate() {
             let (client, end) = established_pair(&known, &tls);
             let info = end.info();
             assert_eq!((info.version, info.resumed), (version_max, resumed));
-            assert_eq!((info.alpn, info.cipher), (Some(&b"h2"[..]), client.info().cipher));
+            assert_eq!((info.alpn, info.cipher), (Some(&b"http/1.1"[..]), client.info().cipher));
             assert_eq!(info.server_name, Some("localhost"));
             assert_eq!(client.info().server_name, None, "it knows");
             assert_eq!(info.certificates().len(), 1, "also of the session that is resumed");
@@ -311,7 +314,8 @@ fn judged(certs: &Certs, auth: &ClientAuth, identity: Option<Identity>) -> Resul
         client_auth: auth.clone(),
         ..ServerOptions::from(certs.identity(CertOwner::Server))
     };
-    let client = ClientTls::new(ClientOptions { identity, ..trusting(certs) }).expect("files");
+    let client =
+        ClientTls::new(ClientOptions { identity, ..trusting_over_http1(certs) }).expect("files");
     let (mut client, mut end) = pair(&client, &server(options), "localhost");
     match carry(&mut client, &mut end, |n| n) {
         Ok(()) => Ok(end.info().certificates().len()),
@@ -373,12 +377,12 @@ fn cipher_suites_are_those_named_in_the_order_named() {
     );
     for (version, a, b) in [(Version::Tls13, chacha, aes), (Version::Tls12, old_chacha, old_aes)] {
         for order in [[a, b], [b, a]] {
-            let (client, server) = established_pair(&client_tls(&certs), &named(&order, version));
+            let (client, server) = established_pair(&http1_tls(&certs), &named(&order, version));
             assert_eq!((client.info().cipher, server.info().cipher), (order[0], order[0]));
         }
     }
     let only_rsa = named(&["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], Version::Tls12);
-    let (mut client, mut end) = pair(&client_tls(&certs), &only_rsa, "localhost");
+    let (mut client, mut end) = pair(&http1_tls(&certs), &only_rsa, "localhost");
     let error = carry(&mut client, &mut end, |n| n).expect_err("the key is of another kind");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonCipher));
 }
@@ -392,7 +396,7 @@ fn clients_with_fewer_versions_are_served_or_get_an_alert() {
         ..ServerOptions::from(certs.identity(CertOwner::Server))
     };
     let modern = server(options(Version::Tls13, Version::Tls13));
-    assert_eq!(established_pair(&client_tls(&certs), &modern).1.info().version, Version::Tls13);
+    assert_eq!(established_pair(&http1_tls(&certs), &modern).1.info().version, Version::Tls13);
     let old = server(options(Version::Tls12, Version::Tls12));
-    assert_eq!(established_pair(&client_tls(&certs), &old).1.info().version, Version::Tls12);
+    assert_eq!(established_pair(&http1_tls(&certs), &old).1.info().version, Version::Tls12);
 }

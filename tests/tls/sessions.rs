@@ -3,7 +3,7 @@
 
 use fulmar_proto::{Sealed, Segment, Transmit};
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{client_tls, server_tls, trusting};
+use fulmar_tests::https::{http1_tls, server_tls, trusting_over_http1};
 use fulmar_tests::tls_end::{carry, established_pair, pair};
 use fulmar_tls::{
     ClientAuth, ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify,
@@ -15,8 +15,8 @@ fn versions(certs: &Certs) -> [(Version, ClientTls, ServerTls); 2] {
     old.version_max = Version::Tls12;
     let old = ServerTls::new(old).expect("a certificate");
     [
-        (Version::Tls13, client_tls(certs), server_tls(certs, CertOwner::Server)),
-        (Version::Tls12, client_tls(certs), old),
+        (Version::Tls13, http1_tls(certs), server_tls(certs, CertOwner::Server)),
+        (Version::Tls12, http1_tls(certs), old),
     ]
 }
 
@@ -67,7 +67,7 @@ fn every_split_of_an_exchange_gives_the_same() {
 fn a_head_and_a_small_body_are_one_record() {
     let certs = Certs::new();
     let (mut client, _server) =
-        established_pair(&client_tls(&certs), &server_tls(&certs, CertOwner::Server));
+        established_pair(&http1_tls(&certs), &server_tls(&certs, CertOwner::Server));
     let segments = [Segment::from(&b"body"[..]), Segment::from(&b" and more"[..])];
     let transmit = Transmit::new(b"head", &segments);
     assert!(matches!(client.layer.seal(transmit), Ok(Sealed::Bytes(17))));
@@ -80,7 +80,7 @@ fn a_head_and_a_small_body_are_one_record() {
 fn no_more_than_128_kb_is_sealed_ahead() {
     let certs = Certs::new();
     let (mut client, mut server) =
-        established_pair(&client_tls(&certs), &server_tls(&certs, CertOwner::Server));
+        established_pair(&http1_tls(&certs), &server_tls(&certs, CertOwner::Server));
     let segments = [Segment::Bytes(vec![7; 1_000_000].into())];
     let mut left = Transmit::new(&[], &segments);
     let mut rest;
@@ -100,18 +100,17 @@ fn no_more_than_128_kb_is_sealed_ahead() {
 #[test]
 fn the_agreed_parameters_are_available() {
     let certs = Certs::new();
-    let (client_config, server_config) =
-        (client_tls(&certs), server_tls(&certs, CertOwner::Server));
+    let (client_config, server_config) = (http1_tls(&certs), server_tls(&certs, CertOwner::Server));
     for resumed in [false, true] {
         let (client, server) = established_pair(&client_config, &server_config);
         let info = client.info();
         assert_eq!((info.version, info.version.as_str()), (Version::Tls13, "TLS 1.3"));
         assert!(info.cipher.starts_with("TLS_"), "{}", info.cipher);
-        assert_eq!(info.alpn, Some(&b"h2"[..]));
+        assert_eq!(info.alpn, Some(&b"http/1.1"[..]));
         assert_eq!((info.resumed, server.info().resumed), (resumed, resumed));
         assert_eq!((info.certificates().len(), server.info().certificates().len()), (1, 0));
     }
-    let never = ClientOptions { resumption_len: 0, ..trusting(&certs) };
+    let never = ClientOptions { resumption_len: 0, ..trusting_over_http1(&certs) };
     let never = ClientTls::new(never).expect("an authority");
     for _ in 0..2 {
         assert!(!established_pair(&never, &server_config).0.info().resumed);
@@ -131,7 +130,7 @@ fn verdict(options: ClientOptions, server: &ServerTls, host: &str) -> Result<(),
 #[test]
 fn every_wrong_certificate_has_its_own_error() {
     let certs = Certs::new();
-    let judge = |who, host| verdict(trusting(&certs), &server_tls(&certs, who), host);
+    let judge = |who, host| verdict(trusting_over_http1(&certs), &server_tls(&certs, who), host);
     for host in ["localhost", "localhost.", "LOCALHOST", "a.wild.example", "127.0.0.1", "::1"] {
         assert_eq!(judge(CertOwner::Server, host), Ok(()), "{host}");
     }
@@ -163,21 +162,25 @@ fn every_wrong_certificate_has_its_own_error() {
 #[test]
 fn a_revoked_certificate_is_refused_with_its_list() {
     let certs = Certs::new();
-    let listed = || ClientOptions { revoked: vec![certs.revoked()], ..trusting(&certs) };
+    let listed = || ClientOptions { revoked: vec![certs.revoked()], ..trusting_over_http1(&certs) };
     let revoked = server_tls(&certs, CertOwner::Revoked);
     assert_eq!(verdict(listed(), &revoked, "localhost"), Err(TlsError::Revoked));
-    assert_eq!(verdict(trusting(&certs), &revoked, "localhost"), Ok(()), "nobody is asked");
+    assert_eq!(
+        verdict(trusting_over_http1(&certs), &revoked, "localhost"),
+        Ok(()),
+        "nobody is asked"
+    );
     assert_eq!(verdict(listed(), &server_tls(&certs, CertOwner::Server), "localhost"), Ok(()));
 }
 
 #[test]
 fn without_verification_only_pins_count() {
     let certs = Certs::new();
-    let insecure = || ClientOptions { verify: Verify::Nothing, ..trusting(&certs) };
+    let insecure = || ClientOptions { verify: Verify::Nothing, ..trusting_over_http1(&certs) };
     let stranger = server_tls(&certs, CertOwner::Stranger);
     assert_eq!(verdict(insecure(), &stranger, "whoever.example"), Ok(()));
     let wrong = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
-    for options in [insecure(), trusting(&certs)] {
+    for options in [insecure(), trusting_over_http1(&certs)] {
         let server = server_tls(&certs, CertOwner::Server);
         let pinned = ClientOptions { pins: vec![wrong], ..options };
         assert_eq!(verdict(pinned, &server, "localhost"), Err(TlsError::PinMismatch));
@@ -190,12 +193,14 @@ fn a_server_may_request_a_client_certificate() {
     let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
     let server = ServerTls::new(options).expect("files");
-    let known =
-        ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
+    let known = ClientOptions {
+        identity: Some(certs.identity(CertOwner::Client)),
+        ..trusting_over_http1(&certs)
+    };
     let known = ClientTls::new(known).expect("files");
     let (_, end) = established_pair(&known, &server);
     assert_eq!(end.info().certificates().len(), 1);
-    let (mut client, mut end) = pair(&client_tls(&certs), &server, "localhost");
+    let (mut client, mut end) = pair(&http1_tls(&certs), &server, "localhost");
     let error = carry(&mut client, &mut end, |n| n).expect_err("nobody");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NoCertificate));
     // The client gets an alert.
@@ -210,7 +215,7 @@ fn the_missing_common_parameter_is_named() {
     let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.version_max = Version::Tls12;
     let old = ServerTls::new(options).expect("files");
-    let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
+    let modern = ClientOptions { version_min: Version::Tls13, ..trusting_over_http1(&certs) };
     let client = ClientTls::new(modern).expect("files");
     let (mut client, mut server) = pair(&client, &old, "localhost");
     let error = carry(&mut client, &mut server, |n| n).expect_err("no version");
@@ -219,7 +224,7 @@ fn the_missing_common_parameter_is_named() {
     let error = client.open().expect_err("an alert");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonVersion), "the client hears");
 
-    let other = ClientOptions { alpn: vec![b"other".to_vec()], ..trusting(&certs) };
+    let other = ClientOptions { alpn: vec![b"other".to_vec()], ..trusting_over_http1(&certs) };
     let client = ClientTls::new(other).expect("files");
     let (mut client, mut server) =
         pair(&client, &server_tls(&certs, CertOwner::Server), "localhost");
@@ -233,7 +238,7 @@ fn the_missing_common_parameter_is_named() {
 #[test]
 fn an_end_without_close_notify_is_a_truncation() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
+    let (tls, server_config) = (http1_tls(&certs), server_tls(&certs, CertOwner::Server));
     let (mut client, mut server) = pair(&tls, &server_config, "localhost");
     client.eof = true;
     let error = client.open().expect_err("too early");
@@ -264,7 +269,7 @@ fn an_end_without_close_notify_is_a_truncation() {
 #[test]
 fn garbage_is_answered_with_an_alert_and_no_panic() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
+    let (tls, server_config) = (http1_tls(&certs), server_tls(&certs, CertOwner::Server));
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut client, mut server) = match seed % 2 {
@@ -299,7 +304,7 @@ fn half_a_ticket_stops_sealing_and_nothing_else() {
     let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.record_size_max = Some(64);
     let server = ServerTls::new(options).expect("files");
-    let (mut client, mut server) = pair(&client_tls(&certs), &server, "localhost");
+    let (mut client, mut server) = pair(&http1_tls(&certs), &server, "localhost");
     // Until the client's handshake is complete; the tickets that follow are cut into many records.
     let mut tickets = Vec::new();
     while !server.established {
@@ -329,20 +334,25 @@ fn files_that_cannot_be_used_are_named() {
     let certs = Certs::new();
     let complaint = |options| ClientTls::new(options).expect_err("it cannot be used").to_string();
     let nowhere = certs.path().join("nowhere.pem");
-    let text = complaint(ClientOptions { roots: Roots::empty().file(nowhere), ..trusting(&certs) });
+    let text = complaint(ClientOptions {
+        roots: Roots::empty().file(nowhere),
+        ..trusting_over_http1(&certs)
+    });
     assert!(text.contains("nowhere.pem: No such file"), "{text}");
     let (_, key) = certs.files(CertOwner::Client);
-    let text = complaint(ClientOptions { roots: Roots::empty().file(key), ..trusting(&certs) });
+    let text =
+        complaint(ClientOptions { roots: Roots::empty().file(key), ..trusting_over_http1(&certs) });
     assert!(text.contains("Client.key: no certificate in PEM"), "{text}");
     let mut identity = certs.identity(CertOwner::Client);
     identity.key = certs.ca().into();
-    let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
+    let text = complaint(ClientOptions { identity: Some(identity), ..trusting_over_http1(&certs) });
     assert!(text.contains("ca.pem: no private key in PEM"), "{text}");
     let mut identity = certs.identity(CertOwner::Client);
     identity.key = certs.identity(CertOwner::Server).key;
-    let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
+    let text = complaint(ClientOptions { identity: Some(identity), ..trusting_over_http1(&certs) });
     assert!(text.contains("Server.key: "), "{text}");
-    let text = complaint(ClientOptions { key_log: Some("/".into()), ..trusting(&certs) });
+    let text =
+        complaint(ClientOptions { key_log: Some("/".into()), ..trusting_over_http1(&certs) });
     assert!(text.starts_with("/: "), "{text}");
 }
 
@@ -350,7 +360,7 @@ fn files_that_cannot_be_used_are_named() {
 fn keys_are_logged_if_enabled() {
     let certs = Certs::new();
     let path = certs.path().join("keys");
-    let options = ClientOptions { key_log: Some(path.clone()), ..trusting(&certs) };
+    let options = ClientOptions { key_log: Some(path.clone()), ..trusting_over_http1(&certs) };
     let client = ClientTls::new(options).expect("files");
     established_pair(&client, &server_tls(&certs, CertOwner::Server));
     let text = std::fs::read_to_string(path).expect("keys");
@@ -361,7 +371,7 @@ fn keys_are_logged_if_enabled() {
 #[test]
 fn clones_share_an_identity_and_nothing_else_does() {
     let certs = Certs::new();
-    let (a, b) = (client_tls(&certs), client_tls(&certs));
+    let (a, b) = (http1_tls(&certs), http1_tls(&certs));
     assert_eq!(a.options(), b.options());
     assert!(a == a.clone() && a != b);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{server_tls, trusting};
+use fulmar_tests::https::{server_tls, trusting_over_http1};
 use fulmar_tests::process::{peer, run};
 use fulmar_tests::tls_end::{carry, pair};
 use fulmar_tls::{
@@ -142,7 +142,7 @@ fn client_certificate_that_is_trusted_itself_is_accepted() {
     let server = ServerTls::new(options).expect("files");
     for (identity, accepted) in [(ann, true), (bob, false), (old, false)] {
         let shown = identity.cert.to_string();
-        let options = ClientOptions { identity: Some(identity), ..trusting(&certs) };
+        let options = ClientOptions { identity: Some(identity), ..trusting_over_http1(&certs) };
         let client = ClientTls::new(options).expect("files");
         let (mut client, mut server) = pair(&client, &server, "localhost");
         let result = carry(&mut client, &mut server, |n| n);

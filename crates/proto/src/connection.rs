@@ -151,6 +151,9 @@ pub trait Connection {
     /// with the input.
     fn handle_sent(&mut self, bytes: u64);
 
+    /// The layer below was established, and both ends have negotiated this protocol by ALPN.
+    fn handle_alpn(&mut self, _protocol: &[u8]) {}
+
     /// The layer between this connection and its socket holds `bytes` for the socket. They count as
     /// queued in memory. Reported before the [`Connection::handle_sent`] that passed them on.
     fn handle_layer_queue(&mut self, _bytes: u64) {}

@@ -12,9 +12,9 @@ use crate::transmit::{Segment, Transmit};
 
 /// One HTTP connection, which begins as HTTP/1.
 ///
-/// A server's becomes HTTP/2 with the preface of the client, whether ALPN has announced it or not
-/// ("prior knowledge", RFC 9113 §3.3). So one port serves both. A client's becomes HTTP/2 when its
-/// owner decides so: [`ClientConnection::start_http2`].
+/// A server's becomes HTTP/2 if ALPN has chosen it (RFC 9113 §3.2), otherwise with the preface of the
+/// client ("prior knowledge", §3.3). So one port serves both. A client's becomes HTTP/2 when its owner
+/// decides so: [`ClientConnection::start_http2`].
 #[derive(Debug)]
 pub enum HttpConnection<S: Side> {
     /// HTTP/1.1 or 1.0.
@@ -139,12 +139,17 @@ impl<S: Side> HttpConnection<S> {
         if len < PREFACE_LINE {
             return input.has_eof();
         }
+        self.become_http2();
+        true
+    }
+
+    #[cold]
+    fn become_http2(&mut self) {
         if let Self::Http1(it) = self {
             let mut connection = H2::default();
             connection.set_queue_max(it.queue_max());
             *self = Self::Http2(Box::new(connection));
         }
-        true
     }
 }
 
@@ -264,6 +269,12 @@ impl<S: Side> Connection for HttpConnection<S> {
         either!(self, it => it.handle_sent(bytes));
     }
 
+    fn handle_alpn(&mut self, protocol: &[u8]) {
+        if S::SERVER && protocol == ALPN_HTTP2 {
+            self.become_http2();
+        }
+    }
+
     fn handle_layer_queue(&mut self, bytes: u64) {
         either!(self, it => it.handle_layer_queue(bytes));
     }
@@ -284,6 +295,8 @@ impl<S: Side> Connection for HttpConnection<S> {
     }
 }
 
+/// The identifier of HTTP/2 over TLS (RFC 9113 §3.2).
+const ALPN_HTTP2: &[u8] = b"h2";
 /// The first line of the preface, `PRI * HTTP/2.0`: no request of HTTP/1 begins so.
 const PREFACE_LINE: usize = 14;
 

@@ -49,6 +49,11 @@ pub trait Layer: fmt::Debug + Send {
     /// The maximum of bytes queued for the socket. A layer that queues few bytes may ignore it.
     fn set_queue_max(&mut self, _bytes: usize) {}
 
+    /// The protocol that both ends have negotiated (ALPN, RFC 7301); none by default.
+    fn alpn(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// The description of the layer, in a type of its own; none by default. Called once the layer
     /// is established, and when it is replaced.
     fn info(&self) -> Option<&dyn Any> {

@@ -362,6 +362,10 @@ impl<S: TlsSide> Layer for Session<S> {
         self.queue_max = bytes.max(RECORD_SIZE);
     }
 
+    fn alpn(&self) -> Option<&[u8]> {
+        Self::info(self)?.alpn
+    }
+
     fn info(&self) -> Option<&dyn Any> {
         Some(self)
     }

@@ -104,6 +104,9 @@ impl Transport {
                 Ok(Opened::Blocked) => return true,
                 Ok(Opened::Established) => {
                     self.state = LayerState::Open;
+                    if let Some(protocol) = self.layer.alpn() {
+                        entry.connection.handle_alpn(protocol);
+                    }
                     let info = self.layer.info();
                     entry.notify(delivery, ConnectionEvent::Established { info });
                 }
