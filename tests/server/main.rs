@@ -11,6 +11,7 @@ mod examples;
 mod full_disk;
 mod handlers;
 mod http2;
+mod http2_deadlines;
 mod limits;
 mod logins;
 mod many_clients;

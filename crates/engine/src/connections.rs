@@ -22,11 +22,11 @@ use crate::timeouts::{
 use crate::timers::{Tick, TickSpan, Wheel};
 use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 
+mod deadlines;
 mod end;
 mod handler;
 
 mod splice;
-mod sweep;
 mod timeout_sets;
 mod transport;
 mod walk;
@@ -539,6 +539,7 @@ impl<C: Connection, T> Connections<C, T> {
         input: &mut Input<'_>,
         handler: &mut impl Handler<C, T>,
     ) {
+        let has_eof = input.has_eof();
         self.with_entry(now, socket, handler, |entry, opened, delivery| {
             let arrived = entry.rate.fresh(input.len());
             match entry.transport.take() {
@@ -552,6 +553,9 @@ impl<C: Connection, T> Connections<C, T> {
             entry.rate.leave(input.len());
             Moved::Received(arrived)
         });
+        if has_eof {
+            self.handle_hangup(now, socket);
+        }
     }
 
     /// The maximum of received bytes of `socket` that may be unread.
@@ -650,63 +654,6 @@ impl<C: Connection, T> Connections<C, T> {
         self.due = due;
     }
 
-    fn come_due(&mut self, now: Instant, tick: Tick, at: u32, handler: &mut impl Handler<C, T>) {
-        let socket = self.slots.key(at);
-        let Some(entry) = self.slots.get_mut(socket) else { return };
-        entry.armed = TickSpan::ENDLESS;
-        let ticks = self.outputs.timeouts.of(entry.timeouts, at);
-        let is_late = entry.is_late(tick, ticks);
-        let sweep = entry.sweep(tick, entry.span(ticks), is_late);
-        if sweep < Tick::NEVER && entry.connection.has_event() {
-            entry.since = tick;
-            self.note_moved(now, socket, 0, handler);
-        } else if is_late {
-            self.give_up(now, socket, handler);
-        } else if entry.timer <= tick {
-            entry.timer = Tick::NEVER;
-            let pair = (&mut entry.connection, &mut entry.data);
-            handler.handle(now, socket, pair, ConnectionEvent::Timer);
-            self.note_moved(now, socket, 0, handler);
-        }
-        let Some(entry) = self.slots.get_mut(socket) else { return };
-        let ticks = self.outputs.timeouts.of(entry.timeouts, at);
-        entry.armed = entry.until_look(ticks);
-        self.outputs.wheel.arm(at, entry.deadline(ticks).min(entry.timer).min(sweep));
-    }
-
-    /// The deadline has passed. The connection ends, if possible after a response.
-    fn give_up(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
-        let Some(entry) = self.slots.get_mut(socket) else { return };
-        if entry.phase.is_some() {
-            let mut extend = false;
-            let event = ConnectionEvent::DeadlinePassed { extend: &mut extend };
-            handler.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
-            if extend {
-                entry.since = self.outputs.wheel.tick(now);
-                return self.note_moved(now, socket, 0, handler);
-            }
-        }
-        let fault = match entry.phase {
-            Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
-            Some(Phase::Body) => Some(Fault::LateBody),
-            Some(
-                Phase::Handshake
-                | Phase::Response
-                | Phase::Application
-                | Phase::Send
-                | Phase::Linger
-                | Phase::Tunnel,
-            )
-            | None => None,
-        };
-        if fault.is_some() && entry.connection.handle_late() {
-            entry.fault = fault;
-            return self.note_moved(now, socket, 0, handler);
-        }
-        let end = End::TimedOut(entry.phase);
-        self.end(now, socket, end, CloseKind::Normal, handler);
-    }
-
     /// The next action for the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         let action = self.outputs.actions.pop_front();
@@ -756,6 +703,8 @@ impl<C: Connection, T> Connections<C, T> {
         let mut delivery = Delivery { now, socket, scratch, handler };
         let moved = match act(entry, opened, &mut delivery) {
             Moved::Sent(_) if entry.counts_received_only(at, &outputs.timeouts) => 0,
+            // A peer that does not take its bytes does not gain time by sending some.
+            Moved::Received(_) if entry.phase == Some(Phase::Send) => 0,
             Moved::Received(bytes) | Moved::Sent(bytes) => bytes,
         };
         if !entry.update(at, moved, outputs, &mut delivery) {

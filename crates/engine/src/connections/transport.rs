@@ -21,6 +21,8 @@ pub(crate) struct Transport {
     state: LayerState,
     ended: bool, // the peer has ended its side
     held: bool,  // more can be opened once the connection reads
+    /// The layer holds bytes of messages for the socket, not only frames such as acknowledgements.
+    sends_messages: bool,
 }
 
 /// How far the layer is.
@@ -43,7 +45,15 @@ enum LayerState {
 impl Transport {
     pub(crate) fn new(layer: Box<dyn Layer>) -> Self {
         let unread = BytesMut::new();
-        Self { layer, unread, load: None, state: LayerState::Opening, ended: false, held: false }
+        Self {
+            layer,
+            unread,
+            load: None,
+            state: LayerState::Opening,
+            ended: false,
+            held: false,
+            sends_messages: false,
+        }
     }
 
     /// Opens the input, a record at a time, and passes it on. `None`: the layer has done its
@@ -153,6 +163,8 @@ impl Transport {
                 match self.layer.seal(transmit) {
                     Ok(Sealed::Bytes(0)) => break,
                     Ok(Sealed::Bytes(n)) => {
+                        let phase = entry.connection.io_state().phase;
+                        self.sends_messages |= phase == Phase::Send;
                         entry.connection.handle_layer_queue(self.queued());
                         entry.connection.handle_sent(n);
                         again = true;
@@ -188,6 +200,7 @@ impl Transport {
         while matches!(self.state, LayerState::Open) && loaded.len < len {
             // A response that was cut off meanwhile has no part here.
             let Some(piece) = next_piece(connection.poll_transmit(), &loaded) else { return };
+            self.sends_messages = true;
             let (result, n) = match piece {
                 Piece::Bytes(bytes) => (self.layer.seal_loaded(bytes), bytes.len() as u64),
                 Piece::OfFile(part) => {
@@ -223,7 +236,9 @@ impl Transport {
     /// The socket has sent bytes of the layer.
     pub(crate) fn handle_sent(&mut self, connection: &mut impl Connection, bytes: u64) {
         self.layer.handle_sent(bytes);
-        connection.handle_layer_queue(self.queued());
+        let queued = self.queued();
+        connection.handle_layer_queue(queued);
+        self.sends_messages &= queued > 0;
         if let LayerState::Failed { reported, .. } = &mut self.state {
             *reported = true;
         }
@@ -247,7 +262,11 @@ impl Transport {
         let phase = match (&self.state, above.phase) {
             (LayerState::Opening, _) => Phase::Handshake,
             (LayerState::Failed { .. }, _) => Phase::Send,
-            (_, Phase::Idle | Phase::Application | Phase::Linger) if sends => Phase::Send,
+            (_, Phase::Idle | Phase::Application | Phase::Linger)
+                if sends && self.sends_messages =>
+            {
+                Phase::Send
+            }
             (_, phase) => phase,
         };
         IoState { phase, wants_write: sends, finished, closed, ..above }

@@ -398,11 +398,11 @@ impl<S: Side> H2<S> {
                 Phase::Linger
             }
             ConnectionState::Open if self.streams.is_empty() => Phase::Idle,
-            ConnectionState::Open if any(&awaits_window) => Phase::Send,
             ConnectionState::Open if any(&awaits_input) => match S::SERVER {
                 true => Phase::Body,
                 false => Phase::Response,
             },
+            ConnectionState::Open if any(&awaits_window) => Phase::Send,
             ConnectionState::Open if self.has_tunnels_only() => Phase::Tunnel,
             ConnectionState::Open => Phase::Application,
         }

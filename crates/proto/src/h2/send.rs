@@ -317,12 +317,13 @@ impl<S: Side> H2<S> {
             left -= piece.len();
             outbox.push(piece);
         }
-        stream.moved = true;
+        // A piece that only a small window has cut off is no progress.
+        let is_progress = len >= PROGRESS_SIZE_MIN || stream.queue.is_empty();
+        stream.moved |= is_progress;
         stream.send_window.take(len);
         send_window.take(len);
         self.sends_messages = true;
-        // A piece that only a small window has cut off is no progress.
-        self.budget.note_progress(len >= PROGRESS_SIZE_MIN || stream.queue.is_empty());
+        self.budget.note_progress(is_progress);
     }
 
     /// The last byte of a message is framed.
