@@ -37,12 +37,16 @@ pub struct Http2Client {
 }
 
 impl Http2Client {
-    /// Queues a request, with a whole body; returns its stream.
+    /// Queues a request, with a whole body or all bytes of a tunnel; returns its stream.
     ///
     /// # Panics
     /// The server accepts no more streams.
     pub fn request(&mut self, method: &str, target: &str, body: &[u8]) -> u32 {
-        let len = if body.is_empty() { BodyLen::Empty } else { BodyLen::Exact(body.len() as u64) };
+        let len = match method {
+            _ if body.is_empty() => BodyLen::Empty,
+            "CONNECT" => BodyLen::Empty, // the bytes are those of the tunnel
+            _ => BodyLen::Exact(body.len() as u64),
+        };
         let stream = self.begin(method, target, len);
         if !body.is_empty() {
             let body = Bytes::copy_from_slice(body).into();

@@ -12,6 +12,7 @@ mod full_disk;
 mod handlers;
 mod http2;
 mod http2_deadlines;
+mod http2_tunnels;
 mod limits;
 mod logins;
 mod many_clients;

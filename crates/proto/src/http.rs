@@ -84,6 +84,12 @@ impl ServerConnection {
         either!(self, it => it.expects_continue(stream))
     }
 
+    /// True if a response with this status makes a tunnel of the connection (HTTP/1) or of the
+    /// stream (HTTP/2), as its request allows (RFC 9110 §7.8, §9.3.6).
+    pub fn makes_tunnel(&self, stream: StreamId, status: u16) -> bool {
+        either!(self, it => it.makes_tunnel(stream, status))
+    }
+
     /// As [`H1::set_responds_to_silence`]. HTTP/2 has GOAWAY for it.
     pub fn set_responds_to_silence(&mut self, on: bool) {
         if let Self::Http1(it) = self {

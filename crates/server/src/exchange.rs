@@ -148,7 +148,7 @@ pub(crate) struct ExchangeState {
     pub(crate) wake: Option<Instant>,
     /// The timer has changed, and the connection's is not set yet.
     pub(crate) wake_changed: bool,
-    /// The response is complete.
+    /// The response is complete, or both directions of the tunnel.
     pub(crate) over: bool,
     /// Fields to add to the response.
     pub(crate) fields: Vec<Field>,
@@ -162,9 +162,52 @@ pub(crate) type Field = (Cow<'static, str>, Cow<'static, [u8]>);
 /// The progress of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunnel {
-    /// The head of the upgrade is sent; the request is not complete.
-    Granted,
+    /// The head of the upgrade is sent; the request is not complete. `is_ended`: the application
+    /// has ended its direction already.
+    Granted {
+        is_ended: bool,
+    },
     Open,
+    /// The client has ended its direction.
+    ClientEnded,
+    /// The application has ended its direction.
+    ServerEnded,
+    /// Both have. In HTTP/2 the connection goes on.
+    Closed,
+}
+
+impl Tunnel {
+    /// The request is complete.
+    pub(crate) fn open(self) -> Self {
+        match self {
+            Self::Granted { is_ended: true } => Self::ServerEnded,
+            Self::Granted { is_ended: false } => Self::Open,
+            Self::Open | Self::ClientEnded | Self::ServerEnded | Self::Closed => self,
+        }
+    }
+
+    /// The end of the client's message: of the request, or of its direction of the tunnel.
+    pub(crate) fn end_of_client(self) -> Self {
+        match self {
+            Self::Granted { .. } => self,
+            Self::Open | Self::ClientEnded => Self::ClientEnded,
+            Self::ServerEnded | Self::Closed => Self::Closed,
+        }
+    }
+
+    /// The application has ended its direction.
+    pub(crate) fn end_of_server(self) -> Self {
+        match self {
+            Self::Granted { .. } => Self::Granted { is_ended: true },
+            Self::Open | Self::ServerEnded => Self::ServerEnded,
+            Self::ClientEnded | Self::Closed => Self::Closed,
+        }
+    }
+
+    /// True once bytes of the tunnel may pass.
+    pub(crate) fn is_open(self) -> bool {
+        !matches!(self, Self::Granted { .. })
+    }
 }
 
 impl ExchangeState {

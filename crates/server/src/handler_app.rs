@@ -186,6 +186,9 @@ impl<H: Handler> HandlerApp<H> {
         if state.held {
             call.reply.set_held(state.stream, false);
         }
+        if state.tunnel.is_some() {
+            return self.abandon(call.context.now, call.session, state, &End::Closed);
+        }
         self.server.close(call.context.now, call.session, state, request, true);
     }
 
@@ -219,7 +222,7 @@ impl<H: Handler> HandlerApp<H> {
         {
             state.status = error.status();
         }
-        let complete = state.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
+        let complete = state.tunnel.is_some_and(Tunnel::is_open) && matches!(end, End::Closed);
         self.server.close(now, session, state, None, complete);
     }
 
@@ -374,17 +377,19 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                 responder.state.received = true;
                 // Without a body handler, the request had no body.
                 responder.state.pending_end = responder.state.body_handler.is_none();
-                match responder.state.tunnel {
-                    Some(Tunnel::Granted) => Ok(()), // the end of the request, not of the tunnel
-                    Some(Tunnel::Open) | None => {
-                        call_body_handler(responder, |handler, responder| {
-                            handler.end(responder, trailers)
-                        })
-                    }
+                let tunnel = responder.state.tunnel.map(Tunnel::end_of_client);
+                responder.state.tunnel = tunnel;
+                if tunnel.is_some_and(|tunnel| !tunnel.is_open()) {
+                    return Ok(()); // the end of the request, not of the tunnel
                 }
+                let result = call_body_handler(responder, |handler, responder| {
+                    handler.end(responder, trailers)
+                });
+                responder.state.over |= tunnel == Some(Tunnel::Closed);
+                result
             }),
             Event::Upgraded { .. } => self.with_exchange(call, stream, |responder| {
-                responder.state.tunnel = Some(Tunnel::Open);
+                responder.state.tunnel = responder.state.tunnel.map(Tunnel::open);
                 call_body_handler(responder, |handler, responder| handler.ready(responder))
             }),
             Event::Writable { .. } => {

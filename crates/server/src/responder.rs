@@ -207,7 +207,8 @@ impl Responder<'_> {
     pub fn end_with(&mut self, trailers: Headers<'_>) -> HandlerResult {
         self.reply.send_end(self.stream(), trailers)?;
         debug_assert!(self.has_response(), "an end follows a head");
-        self.state.over = self.state.tunnel.is_none();
+        self.state.tunnel = self.state.tunnel.map(Tunnel::end_of_server);
+        self.state.over = matches!(self.state.tunnel, None | Some(Tunnel::Closed));
         Ok(())
     }
 
@@ -362,9 +363,12 @@ impl Responder<'_> {
     /// # Errors
     /// The client did not request it, or it is 101 in HTTP/2.
     pub fn upgrade(&mut self, head: Response<'_>, handler: impl BodyHandler) -> HandlerResult {
+        if !self.reply.makes_tunnel(self.stream(), head.status) {
+            return Err(UsageError::BadHead);
+        }
         self.reply.send_head(self.stream(), head, BodyLen::Unknown)?;
         self.state.status = head.status;
-        self.state.tunnel = Some(Tunnel::Granted);
+        self.state.tunnel = Some(Tunnel::Granted { is_ended: false });
         self.attach(handler)
     }
 

@@ -267,6 +267,15 @@ impl H1Server {
         self.exchange.waiting
     }
 
+    /// True if a response with this status makes a tunnel of the connection.
+    pub fn makes_tunnel(&self, _: StreamId, status: u16) -> bool {
+        match self.exchange.handover {
+            Handover::Nothing => false,
+            Handover::Upgrade => status == 101,
+            Handover::Connect => (200..300).contains(&status),
+        }
+    }
+
     /// Whether [`Connection::handle_late`] sends a 408 to a client that has not begun its first
     /// request. By default it does not: most such clients have connected in advance.
     pub fn set_responds_to_silence(&mut self, on: bool) {

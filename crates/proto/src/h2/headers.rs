@@ -87,7 +87,9 @@ impl<S: Side> H2<S> {
             RecvHalf::Ended => self.break_stream(slot, ErrorCode::StreamClosed).map(|()| None),
             RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
-                let is_valid = ends && left.is_none_or(|left| left == 0);
+                // A tunnel has no trailers (RFC 9113 §8.5).
+                let is_tunnel = self.streams[slot].is_connect;
+                let is_valid = ends && left.is_none_or(|left| left == 0) && !is_tunnel;
                 if !is_valid || section.check_trailers(scratch).is_err() {
                     return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
                 }

@@ -415,6 +415,12 @@ impl H2<Server> {
         self.last_received == StreamId(0)
     }
 
+    /// True if a response with this status makes a tunnel of the stream (RFC 9113 §8.5).
+    pub fn makes_tunnel(&self, stream: StreamId, status: u16) -> bool {
+        let found = self.streams.find(stream);
+        found.is_some_and(|slot| self.streams[slot].is_connect) && (200..300).contains(&status)
+    }
+
     /// True if the peer may be waiting for a 100 before it sends the body of this request.
     pub fn expects_continue(&self, stream: StreamId) -> bool {
         let found = self.streams.find(stream);
