@@ -13,6 +13,7 @@ use bytes::Bytes;
 use fulmar_engine::sim::PeerId;
 use fulmar_engine::{Accepted, End, Engine, ListenerId, SocketId};
 use fulmar_observe::{Metrics, Recorder};
+use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, Request, Response, Server, ServerConnection,
     UsageError,
@@ -24,6 +25,7 @@ use fulmar_server::{
     ServerEngine, Stop, Suspended,
 };
 use fulmar_sys as sys;
+use fulmar_tests::http2::Http2Client;
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
 
@@ -611,4 +613,26 @@ fn a_panic_of_an_application_ends_one_connection() {
         hand.server().accept(now, Accepted { listener: ListenerId(7), peer, local: None });
     assert!(refused.is_none());
     assert_eq!(told.take(), ["None: panic: no layer for 192.0.2.1:5"]);
+}
+
+/// Requests of HTTP/2 that were on their way when the application panicked are refused: the client
+/// may send them elsewhere.
+#[test]
+fn requests_behind_a_panic_of_an_application_are_refused() {
+    let mut hand = ServerHand::new(|now| {
+        let app = FaultyApplication::default();
+        let mut engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
+        engine.add_listener(LISTENER, None);
+        engine
+    });
+    let socket = hand.connect();
+    let mut client = Http2Client::default();
+    let first = client.request("GET", "/head", b"");
+    hand.send(socket, client.poll_bytes());
+    let later = client.request("GET", "/", b"");
+    hand.send(socket, client.poll_bytes());
+    let received = std::mem::take(&mut hand.peer(socket).received);
+    client.receive(&received);
+    assert_eq!(client.responses[&first].status, 500);
+    assert_eq!(client.responses[&later].reset, Some(ErrorCode::RefusedStream.code()));
 }

@@ -10,7 +10,8 @@ use fulmar_engine::{
     Limit, ListenerId, SocketId, Stop,
 };
 use fulmar_proto::{
-    BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
+    BodyLen, Connection, Event, Headers, Reset, Response, Server, ServerConnection, StreamId,
+    Transmit,
 };
 
 use crate::address_counts::{AddressCounts, PeerNetwork};
@@ -474,10 +475,8 @@ impl<A: ServerApp> GuardedApp<A> {
         if self.ending && matches!(event, Event::Head { .. }) {
             connection.close_after(); // a first request after the stop is the last
         }
-        if data.is_none()
-            && let Event::Data { stream, bytes } = &event
-        {
-            connection.release(*stream, bytes.len());
+        if data.is_none() {
+            return refuse(connection, &event);
         }
         let exchange = Exchange { socket, stream: event.stream() };
         self.call(now, exchange, (connection, data), |application, context, reply, data| {
@@ -507,3 +506,17 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting resumes when one connection in this many is free, and not at every close.
 const ROOM_SHARE: usize = 64;
+
+/// Handles an event of a connection whose application has failed: it ends after its responses, and
+/// requests that were on their way (HTTP/2) are not processed.
+fn refuse(connection: &mut ServerConnection, event: &Event<'_, Server>) {
+    match event {
+        Event::Head { stream, .. } => connection.reset(*stream, Reset::Refused),
+        Event::Data { stream, bytes } => connection.release(*stream, bytes.len()),
+        Event::Informational { .. }
+        | Event::End { .. }
+        | Event::Writable { .. }
+        | Event::Reset { .. }
+        | Event::Upgraded { .. } => {}
+    }
+}
