@@ -7,4 +7,4 @@ pub mod hpack;
 #[allow(dead_code)]
 mod codec;
 
-use codec::{Decoder, Encoder};
+use codec::{HpackDecoder, HpackEncoder};
