@@ -26,21 +26,22 @@ pub(super) struct Decoder {
     extensions: u16,
 }
 
+/// With `repr(u8)` the fields keep their order: a small one in front of `size` fits beside the tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum ChunkState {
     Size {
-        size: u64,
         digits: u8,
+        size: u64,
     },
     /// Lenient: so many blanks follow the size.
     Padding {
-        size: u64,
         blanks: u8,
+        size: u64,
     },
     Extension {
-        size: u64,
         at: Extension,
+        size: u64,
     },
     SizeLf {
         size: u64,

@@ -803,6 +803,6 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_small() {
-        assert!(size_of::<H1Server>() <= 128, "{}", size_of::<H1Server>());
+        assert!(size_of::<H1Server>() <= 120, "{}", size_of::<H1Server>());
     }
 }
