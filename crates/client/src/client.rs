@@ -247,8 +247,8 @@ impl<A: Application> Client<A> {
         let Some((connection, data)) = self.connections.get_mut(socket) else { return };
         let state = &mut self.core.state;
         let accepts = match connection {
-            ClientConnection::Http1(_) if state.config.pipelining == 1 => return,
-            ClientConnection::Http1(_) => {
+            ClientConnection::Http1(..) if state.config.pipelining == 1 => return,
+            ClientConnection::Http1(..) => {
                 let proven = data.uses > 1; // it has stayed open after a response
                 let idempotent = data.owners.last().is_none_or(|(_, id)| {
                     let transfer = state.transfers.get(id.0);
@@ -285,7 +285,7 @@ impl<A: Application> Client<A> {
             match connection {
                 // Upgraded, and the peer has closed its direction: no transfer is left to close
                 // ours.
-                ClientConnection::Http1(it) => it.reset(StreamId::default(), Reset::Cancelled),
+                ClientConnection::Http1(it, _) => it.reset(StreamId::default(), Reset::Cancelled),
                 ClientConnection::Http2(it) => it.close_after(), // the server accepts no more
             }
             return self.connections.touch(now, socket, &mut self.core);

@@ -200,7 +200,7 @@ impl<A: Application> ConnectionHandler<A> {
         let expects = request.expects_continue();
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
         let whole = match (whole, &mut *connection) {
-            (Some(encoded), ClientConnection::Http1(connection)) => {
+            (Some(encoded), ClientConnection::Http1(connection, _)) => {
                 Some(connection.send_encoded(stream, encoded))
             }
             (None, _) | (_, ClientConnection::Http2(_)) => None,

@@ -446,7 +446,7 @@ impl LoadHandler {
         *cursor = if *cursor + 1 == requests.len() { 0 } else { *cursor + 1 };
         let stream = connection.open().expect("the caller saw a vacancy");
         let sent = match (connection, request) {
-            (ClientConnection::Http1(it), PlannedRequest::Http1(request)) => {
+            (ClientConnection::Http1(it, _), PlannedRequest::Http1(request)) => {
                 it.send_encoded(stream, request)
             }
             (ClientConnection::Http2(it), PlannedRequest::Http2(request)) => {
@@ -465,7 +465,7 @@ impl LoadHandler {
     /// server's limit of streams is unknown, and one is sent.
     fn has_room(&self, connection: &ClientConnection, conn: &Conn) -> bool {
         match connection {
-            ClientConnection::Http1(it) => it.vacancy() > 0,
+            ClientConnection::Http1(it, _) => it.vacancy() > 0,
             ClientConnection::Http2(it) => {
                 let max = it.peer_streams_max().map_or(1, |_| self.plan.depth.into());
                 conn.flights.len() < max && it.vacancy() > 0

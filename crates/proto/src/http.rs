@@ -4,7 +4,7 @@ use crate::body_len::BodyLen;
 use crate::connection::{Connection, IoState, PeerError, Reset, SpliceTarget, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::h1::{H1, H1Client, Leniency};
-use crate::h2::{H2, PREFACE};
+use crate::h2::{H2, PREFACE, SharedHttp2Limits};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
 use crate::side::Side;
@@ -13,19 +13,20 @@ use crate::transmit::{Segment, Transmit};
 /// One HTTP connection, which begins as HTTP/1.
 ///
 /// A server's becomes HTTP/2 if ALPN has chosen it (RFC 9113 §3.2), otherwise with the preface of the
-/// client ("prior knowledge", §3.3). So one port serves both. A client's becomes HTTP/2 when its owner
-/// decides so: [`ClientConnection::start_http2`].
+/// client ("prior knowledge", §3.3). So one port serves both, unless its owner switches HTTP/2 off:
+/// [`ServerConnection::set_http2`]. A client's becomes HTTP/2 when its owner decides so:
+/// [`ClientConnection::start_http2`].
 #[derive(Debug)]
 pub enum HttpConnection<S: Side> {
-    /// HTTP/1.1 or 1.0.
-    Http1(H1<S>),
+    /// HTTP/1.1 or 1.0. Server: what holds if the client chooses HTTP/2.
+    Http1(H1<S>, SharedHttp2Limits),
     /// HTTP/2; its memory is allocated with its first byte.
     Http2(Box<H2<S>>),
 }
 
 impl<S: Side> Default for HttpConnection<S> {
     fn default() -> Self {
-        Self::Http1(H1::default())
+        Self::Http1(H1::default(), SharedHttp2Limits::default())
     }
 }
 
@@ -39,7 +40,7 @@ pub type ClientConnection = HttpConnection<Client>;
 macro_rules! either {
     ($connection:expr, $it:ident => $call:expr) => {
         match $connection {
-            Self::Http1($it) => $call,
+            Self::Http1($it, _) => $call,
             Self::Http2($it) => $call,
         }
     };
@@ -53,7 +54,7 @@ impl<S: Side> HttpConnection<S> {
 
     /// As [`H1::set_leniency`]. HTTP/2 has no deviations.
     pub fn set_leniency(&mut self, leniency: Leniency) {
-        if let Self::Http1(it) = self {
+        if let Self::Http1(it, _) = self {
             it.set_leniency(leniency);
         }
     }
@@ -92,15 +93,24 @@ impl ServerConnection {
 
     /// As [`H1::set_responds_to_silence`]. HTTP/2 has GOAWAY for it.
     pub fn set_responds_to_silence(&mut self, on: bool) {
-        if let Self::Http1(it) = self {
+        if let Self::Http1(it, _) = self {
             it.set_responds_to_silence(on);
         }
     }
 
     /// As [`H1::set_response_buffer_max`]. HTTP/2 has a share of the queue for each stream.
     pub fn set_response_buffer_max(&mut self, bytes: u32) {
-        if let Self::Http1(it) = self {
+        if let Self::Http1(it, _) = self {
             it.set_response_buffer_max(bytes);
+        }
+    }
+
+    /// Sets the limits that hold if the client chooses HTTP/2; by default those of
+    /// [`crate::h2::Http2Limits::default`]. Without limits, the response to its preface is 505.
+    /// Called before anything is received.
+    pub fn set_http2(&mut self, limits: SharedHttp2Limits) {
+        if let Self::Http1(_, http2) = self {
+            *http2 = limits;
         }
     }
 
@@ -113,7 +123,7 @@ impl ServerConnection {
 impl ClientConnection {
     /// As [`H1Client::with_depth`], as long as the connection is one of HTTP/1.
     pub fn with_depth(depth: u32) -> Self {
-        Self::Http1(H1Client::with_depth(depth))
+        Self::Http1(H1Client::with_depth(depth), SharedHttp2Limits::default())
     }
 
     /// Becomes HTTP/2: ALPN has chosen it, or the owner knows that the server speaks it.
@@ -127,7 +137,7 @@ impl ClientConnection {
     /// As [`H1::has_excess`]. HTTP/2 has no byte outside of streams.
     pub fn has_excess(&self) -> bool {
         match self {
-            Self::Http1(it) => it.has_excess(),
+            Self::Http1(it, _) => it.has_excess(),
             Self::Http2(_) => false,
         }
     }
@@ -151,8 +161,10 @@ impl<S: Side> HttpConnection<S> {
 
     #[cold]
     fn become_http2(&mut self) {
-        if let Self::Http1(it) = self {
-            let mut connection = H2::default();
+        if let Self::Http1(it, http2) = self
+            && let Some(limits) = http2.get()
+        {
+            let mut connection = H2::new(limits);
             connection.set_queue_max(it.queue_max());
             *self = Self::Http2(Box::new(connection));
         }
@@ -169,7 +181,7 @@ impl<S: Side> Connection for HttpConnection<S> {
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, S>>, PeerError> {
         if S::SERVER
-            && let Self::Http1(it) = self
+            && let Self::Http1(it, _) = self
             && it.has_received_nothing()
             && input.bytes().first() == Some(&PREFACE[0])
             && !self.recognize(input)
@@ -311,7 +323,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_connection_of_http1_is_no_larger_for_http2() {
+    fn an_idle_connection_of_http1_is_hardly_larger_for_http2() {
         assert!(size_of::<HttpConnection<Server>>() <= size_of::<H1<Server>>() + 8);
+        assert!(size_of::<HttpConnection<Server>>() <= 128);
     }
 }

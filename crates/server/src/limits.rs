@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use fulmar_engine::{Rate, Timeouts};
 use fulmar_proto::h1::RESPONSE_BUFFER_MAX;
+use fulmar_proto::h2::Http2Limits;
 
 /// The limits and timeouts of a server. The defaults are safe towards slow and hostile clients.
 ///
 /// They hold for both protocols. Where a timeout ends a connection of HTTP/1, it resets a stream of
 /// HTTP/2 that has stalled while other streams move, after one to two times its value. HTTP/2 has
-/// fixed limits of its own besides, such as [`fulmar_proto::h2::STREAMS_MAX`].
+/// limits of its own besides: `http2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time. Further clients wait in the kernel's queue.
@@ -32,6 +33,9 @@ pub struct Limits {
     /// also encrypted ones; files do not. One response may be longer. In addition up to 12 KiB of
     /// requests wait unparsed, and over TLS up to three records more.
     pub response_buffer_max: usize,
+    /// The limits of HTTP/2. `None`: every connection is one of HTTP/1, and the response to the
+    /// preface of HTTP/2 is 505. Then the ALPN list of a TLS layer should not offer `h2`.
+    pub http2: Option<Http2Limits>,
     /// Timeout until the layer below a connection, such as TLS, is established.
     pub handshake_timeout: Duration,
     /// Timeout of an idle connection.
@@ -66,6 +70,7 @@ impl Default for Limits {
             loopback_connections_max: usize::MAX,
             connection_memory_max: 1024 * 1024,
             response_buffer_max: RESPONSE_BUFFER_MAX as usize,
+            http2: Some(Http2Limits::default()),
             handshake_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             head_timeout: Duration::from_secs(20),

@@ -9,6 +9,7 @@ use fulmar_engine::{
     Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Exchange, Handler,
     Limit, ListenerId, SocketId, Stop,
 };
+use fulmar_proto::h2::SharedHttp2Limits;
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Reset, Response, Server, ServerConnection, StreamId,
     Transmit,
@@ -28,6 +29,7 @@ pub struct ServerEngine<A: ServerApp> {
     connections: Connections<ServerConnection, Option<A::Data>>,
     app: GuardedApp<A>,
     shares: Shares,
+    http2: SharedHttp2Limits,
     listeners: Vec<ServerListener>,
     accepting: bool,
     stop: Stop,
@@ -41,6 +43,9 @@ pub struct ServerEngine<A: ServerApp> {
 
 impl<A: ServerApp> ServerEngine<A> {
     /// A server for `application`. It ends when `stop` is set.
+    ///
+    /// # Panics
+    /// A limit of HTTP/2 is out of its range.
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
@@ -57,6 +62,7 @@ impl<A: ServerApp> ServerEngine<A> {
                 unreported: RefCell::default(),
             },
             shares: limits.shares(),
+            http2: SharedHttp2Limits::new(limits.http2),
             listeners: Vec::new(),
             accepting: true,
             stop,
@@ -202,6 +208,7 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
         let mut connection = ServerConnection::default();
         connection.set_queue_max(self.shares.queue);
         connection.set_response_buffer_max(self.shares.responses);
+        connection.set_http2(self.http2.clone());
         if let Some(layer) = &mut layer {
             layer.set_queue_max(self.shares.sealed);
         }

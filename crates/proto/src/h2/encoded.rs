@@ -87,7 +87,7 @@ impl H2<Client> {
         stream.is_head = request.is_head;
         stream.send = if ends { SendHalf::Ended } else { SendHalf::Queued };
         match ends {
-            true => self.budget.refill(),
+            true => self.budget.refill(&self.limits),
             false => {
                 stream.queue.push(Segment::Bytes(request.body.clone()));
                 self.streams.update_ready(slot, Turn::Last);

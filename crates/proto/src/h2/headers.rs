@@ -9,7 +9,7 @@ use crate::head::{Scratch, slice};
 use crate::side::Side;
 
 use super::frame::{self, FrameHeader, flag, kind};
-use super::limits::{BLOCK_FRAMES_MAX, STREAMS_MAX, price};
+use super::limits::price;
 use super::message::{FieldSection, RequestRefusal};
 use super::priority::{self, StreamPriority};
 use super::recv::{HeaderBlock, Incoming, Parsed, ScratchEvent};
@@ -53,7 +53,7 @@ impl<S: Side> H2<S> {
             return Err(ErrorCode::ProtocolError);
         };
         block.frames += 1;
-        if block.frames > BLOCK_FRAMES_MAX
+        if block.frames > self.limits.block_frames_max
             || block.bytes.len() + payload.len() > HEADER_LIST_SIZE_MAX
         {
             return Err(ErrorCode::EnhanceYourCalm);
@@ -136,7 +136,7 @@ impl<S: Side> H2<S> {
             Shutdown::Announced(left) => *left -= 1,
             Shutdown::None | Shutdown::Final => {}
         }
-        if self.streams.len() >= STREAMS_MAX as usize {
+        if self.streams.len() >= self.limits.streams_max as usize {
             self.budget.spend(price::HEADERS)?;
             let code = ErrorCode::RefusedStream.code();
             frame::queue_number(&mut self.outbox, kind::RST_STREAM, id.0, code);

@@ -50,7 +50,7 @@ mod priority;
 pub use crate::error_code::ErrorCode;
 pub use encoded::RequestBlock;
 pub use frame::PREFACE;
-pub use limits::{BLOCK_FRAMES_MAX, IDLE_FRAMES_MAX, PEER_RESETS_MAX, STREAMS_MAX};
+pub use limits::{Http2Limits, SharedHttp2Limits};
 
 use frame::{flag, kind};
 use limits::PeerBudget;
@@ -58,7 +58,7 @@ use recv::Incoming;
 use settings::PeerSettings;
 use stream::{RecvHalf, SendHalf, Stream};
 use table::{ResetStreams, StreamSlot, StreamTable};
-use window::{RecvWindow, SendWindow};
+use window::{RecvWindow, SendWindow, WINDOW_DEFAULT};
 
 /// One HTTP/2 connection, of either role.
 #[derive(Debug)]
@@ -79,8 +79,7 @@ pub struct H2<S: Side> {
     peer: PeerSettings,
     send_window: SendWindow,
     recv_window: RecvWindow,
-    /// The receive window of new streams.
-    stream_window: u32,
+    limits: Http2Limits,
     budget: PeerBudget,
     /// The largest stream that the peer has opened.
     last_received: StreamId,
@@ -139,13 +138,12 @@ enum PendingEvent {
 
 impl<S: Side> Default for H2<S> {
     fn default() -> Self {
-        let (stream_window, window) = settings::windows::<S>();
-        Self::new(stream_window, window)
+        Self::new(Http2Limits::of_side::<S>())
     }
 }
 
 impl<S: Side> H2<S> {
-    fn new(stream_window: u32, window: u32) -> Self {
+    pub(crate) fn new(limits: Http2Limits) -> Self {
         let mut connection = Self {
             state: ConnectionState::Open,
             incoming: if S::SERVER { Incoming::Preface } else { Incoming::Settings },
@@ -158,10 +156,10 @@ impl<S: Side> H2<S> {
             decoder: hpack::HpackDecoder::new(settings::TABLE_SIZE),
             encoder: hpack::HpackEncoder::new(),
             peer: PeerSettings::default(),
-            send_window: SendWindow::new(settings::WINDOW_DEFAULT),
-            recv_window: RecvWindow::new(window),
-            stream_window,
-            budget: PeerBudget::default(),
+            send_window: SendWindow::new(WINDOW_DEFAULT),
+            recv_window: RecvWindow::new(limits.window),
+            limits,
+            budget: PeerBudget::new(&limits),
             last_received: StreamId(0),
             skipped: (StreamId(0), StreamId(0)),
             next_opened: StreamId(1),
@@ -175,7 +173,7 @@ impl<S: Side> H2<S> {
             swept: 0,
             side: PhantomData,
         };
-        settings::queue_preface::<S>(&mut connection.outbox, stream_window, window);
+        settings::queue_preface::<S>(&mut connection.outbox, &limits);
         connection
     }
 
@@ -410,6 +408,15 @@ impl<S: Side> H2<S> {
 }
 
 impl H2<Server> {
+    /// A connection with other limits than the default.
+    ///
+    /// # Panics
+    /// A limit is out of its range.
+    pub fn with_limits(limits: Http2Limits) -> Self {
+        limits.assert_valid();
+        Self::new(limits)
+    }
+
     /// True until the head of the first request is complete.
     pub fn is_new(&self) -> bool {
         self.last_received == StreamId(0)
@@ -436,7 +443,7 @@ impl H2<crate::event::Client> {
     /// It is another size.
     pub fn with_window(size: u32) -> Self {
         assert!((WINDOW_SIZE_MIN..=frame::ID_MAX).contains(&size), "a window of 64 KB to 2 GB");
-        Self::new(size, size)
+        Self::new(Http2Limits { stream_window: size, window: size, ..Http2Limits::default() })
     }
 
     /// The number of streams that the server accepts at a time; `None` before its SETTINGS. Without
@@ -551,7 +558,7 @@ impl<S: Side> Connection for H2<S> {
             return;
         }
         if S::SERVER && self.incoming != Incoming::Preface {
-            self.queue_goaway(Shutdown::Announced(STREAMS_MAX), ErrorCode::NoError);
+            self.queue_goaway(Shutdown::Announced(self.limits.streams_max), ErrorCode::NoError);
             frame::queue(&mut self.outbox, kind::PING, 0, 0, &SHUTDOWN_PING);
             return;
         }
@@ -576,7 +583,7 @@ impl<S: Side> Connection for H2<S> {
         }
         if is_late || now >= self.swept.saturating_add(span) {
             self.swept = now;
-            self.budget.note_sweep();
+            self.budget.note_sweep(&self.limits);
             self.reset_stalled(is_late);
         }
         self.swept.saturating_add(span)

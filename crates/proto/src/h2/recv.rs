@@ -408,7 +408,7 @@ impl<S: Side> H2<S> {
             Some(code) => self.break_stream(slot, code),
             None => {
                 stream.expects_continue &= data == 0;
-                self.budget.note_progress(data > 0);
+                self.budget.note_progress(&self.limits, data > 0);
                 Ok(())
             }
         }
@@ -534,7 +534,7 @@ impl<S: Side> H2<S> {
     }
 
     pub(super) fn new_stream(&self, id: StreamId) -> Stream {
-        Stream::new(id, self.stream_window, self.peer.window)
+        Stream::new(id, self.limits.stream_window, self.peer.window)
     }
 }
 

@@ -173,9 +173,10 @@ impl<S: Side> H2<S> {
             encoder.begin(out);
             encode(encoder, out);
             let len = out.len() - start - frame::HEADER_SIZE;
-            match len <= peer.frame_size_max {
+            let len_max = peer.frame_size_max as usize;
+            match len <= len_max {
                 true => frame::set_len(out, start, len),
-                false => frame::split_block(out, start, peer.frame_size_max),
+                false => frame::split_block(out, start, len_max),
             }
         });
         streams[slot].moved = true;
@@ -223,7 +224,7 @@ impl<S: Side> H2<S> {
             // The head was the end.
             SendHalf::Body(BodyRest::Silent(_)) => {
                 stream.send = SendHalf::Ended;
-                self.budget.refill();
+                self.budget.refill(&self.limits);
                 self.close_if_done(slot);
                 Ok(())
             }
@@ -271,7 +272,7 @@ impl<S: Side> H2<S> {
         loop {
             let stream = &mut self.streams[slot];
             let windows = stream.send_window.available().min(self.send_window.available());
-            let max = windows.min(self.peer.frame_size_max as u64).min(quantum);
+            let max = windows.min(self.peer.frame_size_max.into()).min(quantum);
             let len = stream.queue.size().min(max);
             let is_last = stream.send == SendHalf::Queued && len == stream.queue.size();
             if is_last || len > 0 {
@@ -323,7 +324,7 @@ impl<S: Side> H2<S> {
         stream.send_window.take(len);
         send_window.take(len);
         self.sends_messages = true;
-        self.budget.note_progress(is_progress);
+        self.budget.note_progress(&self.limits, is_progress);
     }
 
     /// The last byte of a message is framed.
@@ -335,7 +336,7 @@ impl<S: Side> H2<S> {
             });
         }
         self.streams[slot].send = SendHalf::Ended;
-        self.budget.refill();
+        self.budget.refill(&self.limits);
         self.close_if_done(slot);
     }
 }

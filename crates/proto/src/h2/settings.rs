@@ -4,22 +4,13 @@ use crate::error_code::ErrorCode;
 use crate::outbox::Outbox;
 use crate::side::Side;
 
+use super::HEADER_LIST_SIZE_MAX;
 use super::frame::{self, ID_MAX, PREFACE, kind};
-use super::{HEADER_LIST_SIZE_MAX, STREAMS_MAX};
+use super::limits::Http2Limits;
+use super::window::WINDOW_DEFAULT;
 
-/// The window of streams and connections before any other is announced (RFC 9113 §6.9.2).
-pub(super) const WINDOW_DEFAULT: u32 = 65_535;
 /// The size of the dynamic table of HPACK, ours and at most the peer's (RFC 7541 §4.2).
 pub(super) const TABLE_SIZE: usize = 4_096;
-
-/// The receive window of a stream, and of the connection. A server may have to keep what a held
-/// stream receives, for each of many clients; a client has requested what it receives.
-pub(super) fn windows<S: Side>() -> (u32, u32) {
-    match S::SERVER {
-        true => (WINDOW_DEFAULT, 1 << 20),
-        false => (1 << 20, 1 << 24),
-    }
-}
 
 /// The settings of the peer.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +20,7 @@ pub(super) struct PeerSettings {
     /// The send window of new streams.
     pub(super) window: u32,
     /// The largest payload of a frame.
-    pub(super) frame_size_max: usize,
+    pub(super) frame_size_max: u32,
     /// The server supports extended CONNECT (RFC 8441).
     pub(super) connect_protocol: bool,
 }
@@ -39,7 +30,7 @@ impl Default for PeerSettings {
         Self {
             streams_max: STREAMS_UNKNOWN,
             window: WINDOW_DEFAULT,
-            frame_size_max: FRAME_SIZE_MIN as usize,
+            frame_size_max: FRAME_SIZE_MIN,
             connect_protocol: false,
         }
     }
@@ -76,7 +67,7 @@ impl PeerSettings {
             id::MAX_FRAME_SIZE if !(FRAME_SIZE_MIN..=FRAME_SIZE_MAX).contains(&value) => {
                 return Err(ErrorCode::ProtocolError);
             }
-            id::MAX_FRAME_SIZE => self.frame_size_max = value.min(FRAME_SIZE_USED) as usize,
+            id::MAX_FRAME_SIZE => self.frame_size_max = value.min(FRAME_SIZE_USED),
             id::ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(ErrorCode::ProtocolError),
             id::ENABLE_CONNECT_PROTOCOL => self.connect_protocol = value == 1,
             _ => {}
@@ -85,23 +76,22 @@ impl PeerSettings {
     }
 }
 
-/// Queues the first frames of our side.
-pub(super) fn queue_preface<S: Side>(outbox: &mut Outbox, stream_window: u32, window: u32) {
+/// Queues the first frames of our side. A value that is the default of RFC 9113 is not sent.
+pub(super) fn queue_preface<S: Side>(outbox: &mut Outbox, limits: &Http2Limits) {
     let list_size = u32::try_from(HEADER_LIST_SIZE_MAX).expect("it fits");
+    let stream_window = (id::INITIAL_WINDOW_SIZE, limits.stream_window);
+    let has_window = limits.stream_window != WINDOW_DEFAULT;
     let settings: &[(u16, u32)] = match S::SERVER {
         true => &[
-            (id::MAX_CONCURRENT_STREAMS, STREAMS_MAX),
+            (id::MAX_CONCURRENT_STREAMS, limits.streams_max),
             (id::MAX_HEADER_LIST_SIZE, list_size),
             (id::ENABLE_CONNECT_PROTOCOL, 1),
             (id::NO_RFC7540_PRIORITIES, 1),
         ],
-        false => &[
-            (id::ENABLE_PUSH, 0),
-            (id::INITIAL_WINDOW_SIZE, stream_window),
-            (id::MAX_HEADER_LIST_SIZE, list_size),
-        ],
+        false => &[(id::ENABLE_PUSH, 0), (id::MAX_HEADER_LIST_SIZE, list_size)],
     };
-    let mut payload = Vec::with_capacity(settings.len() * SETTING_SIZE);
+    let settings = settings.iter().chain(has_window.then_some(&stream_window));
+    let mut payload = Vec::with_capacity(SETTINGS_SENT_MAX * SETTING_SIZE);
     for (id, value) in settings {
         payload.extend_from_slice(&id.to_be_bytes());
         payload.extend_from_slice(&value.to_be_bytes());
@@ -110,7 +100,9 @@ pub(super) fn queue_preface<S: Side>(outbox: &mut Outbox, stream_window: u32, wi
         outbox.compose(|out| out.extend_from_slice(PREFACE));
     }
     frame::queue(outbox, kind::SETTINGS, 0, 0, &payload);
-    frame::queue_number(outbox, kind::WINDOW_UPDATE, 0, window - WINDOW_DEFAULT);
+    if limits.window > WINDOW_DEFAULT {
+        frame::queue_number(outbox, kind::WINDOW_UPDATE, 0, limits.window - WINDOW_DEFAULT);
+    }
 }
 
 /// The settings of a payload.
@@ -137,6 +129,8 @@ mod id {
 }
 
 const SETTING_SIZE: usize = 6;
+/// Settings that a server sends, the most of both sides.
+const SETTINGS_SENT_MAX: usize = 5;
 /// The payload that each peer accepts, and the largest that one may accept (RFC 9113 §4.2).
 pub(super) const FRAME_SIZE_MIN: u32 = 1 << 14;
 const FRAME_SIZE_MAX: u32 = (1 << 24) - 1;

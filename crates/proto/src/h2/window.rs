@@ -4,6 +4,9 @@ use crate::error_code::ErrorCode;
 
 use super::frame::ID_MAX;
 
+/// The window of streams and connections before any other is announced (RFC 9113 §6.9.2).
+pub(super) const WINDOW_DEFAULT: u32 = 65_535;
+
 /// What this side may send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWindow(i64);

@@ -1,7 +1,7 @@
 //! Peers that cost more than they request: each has a limit, and the memory of the connection is
 //! bounded meanwhile.
 
-use fulmar_proto::h2::{BLOCK_FRAMES_MAX, ErrorCode, H2, IDLE_FRAMES_MAX, PEER_RESETS_MAX};
+use fulmar_proto::h2::{ErrorCode, H2, Http2Limits};
 use fulmar_proto::{
     BodyLen, Client, Connection, Event, Headers, Input, Response, Scratch, Segment, Server,
     StreamId,
@@ -14,6 +14,11 @@ use super::wire::{
 };
 
 const CALM: &str = "GOAWAY ENHANCE_YOUR_CALM";
+/// The defaults of [`Http2Limits`].
+const STREAMS_MAX: u32 = 128;
+const BLOCK_FRAMES_MAX: u32 = 8;
+const PEER_RESETS_MAX: u32 = 100;
+const IDLE_FRAMES_MAX: u32 = 1_000;
 
 /// A client reads a body that was framed whole, and widens its window as it does.
 #[test]
@@ -220,8 +225,8 @@ fn windows_that_open_byte_by_byte_are_limited() {
 fn streams_over_the_limit_are_refused_and_limited() {
     let mut peer = RawPeer::server();
     let accepted = flood(&mut peer, |n| post_frame(stream(n)));
-    assert_eq!(accepted, 128 + IDLE_FRAMES_MAX / 10);
-    assert_eq!(peer.events.len(), 128);
+    assert_eq!(accepted, STREAMS_MAX + IDLE_FRAMES_MAX / 10);
+    assert_eq!(peer.events.len(), STREAMS_MAX as usize);
 }
 
 #[test]
@@ -304,4 +309,25 @@ fn events_are_delivered_although_nothing_is_parsed() {
     assert!(peer.connection.has_event());
     peer.feed([]);
     assert_eq!(peer.events[1..], ["1 data body", "1 end "]);
+}
+
+/// Each limit holds with the value that the server has set.
+#[test]
+fn limits_can_be_set() {
+    let limits = Http2Limits {
+        streams_max: 3,
+        block_frames_max: 2,
+        peer_resets_max: 5,
+        idle_frames_max: 200,
+        ..Http2Limits::default()
+    };
+    let server = || RawPeer::server_with(limits);
+    let of = |peer: &mut RawPeer<Server>, next: &dyn Fn(u32) -> Vec<u8>| flood(peer, next);
+    let reset = |n| [get_frame(WHOLE, stream(n)), reset(stream(n), ErrorCode::Cancel)].concat();
+    assert_eq!(of(&mut server(), &reset), 5);
+    assert_eq!(of(&mut server(), &|_| frame(PING, 0, 0, [0; 8])), 200);
+    assert_eq!(of(&mut server(), &|n| post_frame(stream(n))), 3 + 200 / 10);
+    let mut block = server();
+    block.feed(frame(HEADERS, END_STREAM, 1, get(&[])));
+    assert_eq!(of(&mut block, &|_| frame(CONTINUATION, 0, 1, [])), 1);
 }

@@ -1,14 +1,14 @@
 //! Flow control (RFC 9113 §5.2, §6.9): what is credited, what is held, and that nothing hangs.
 
-use fulmar_proto::h2::{ErrorCode, H2};
+use fulmar_proto::h2::{ErrorCode, H2, Http2Limits};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Reset, Response, Segment, Server, StreamId,
 };
 use proptest::prelude::*;
 
 use super::wire::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, RawPeer, WHOLE, block, data, frame, get_frame,
-    post_frame, reset, respond, settings, window_update,
+    DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, RawPeer, SETTINGS, WHOLE, block, data, frame,
+    get_frame, post_frame, reset, respond, settings, window_update,
 };
 
 /// The size of a connection's window on a server.
@@ -330,4 +330,48 @@ fn a_stalled_window_is_a_phase_of_sending() {
     assert_eq!(peer.connection.io_state().phase, Phase::Idle);
     peer.feed(frame(HEADERS, END_HEADERS, 3, super::wire::request("POST", "/", &[])));
     assert_eq!(peer.connection.io_state().phase, Phase::Body);
+}
+
+/// The first frames announce the limits, and what is announced is enforced.
+#[test]
+fn a_server_announces_its_windows() {
+    let usual = Http2Limits::default();
+    let wide = Http2Limits { streams_max: 7, stream_window: 100_000, window: 300_000, ..usual };
+    let least = Http2Limits { window: 65_535, ..usual };
+    for (limits, streams, stream_window, increment) in [
+        (usual, 128, None, (1 << 20) - 65_535),
+        (wide, 7, Some(100_000), 300_000 - 65_535),
+        (least, 128, None, 0),
+    ] {
+        let mut peer = RawPeer::new(H2::<Server>::with_limits(limits));
+        peer.flush();
+        let settings = peer.frames[0].payload.as_chunks::<6>().0.iter().map(|setting| {
+            let [a, b, value @ ..] = *setting;
+            (u16::from_be_bytes([a, b]), u32::from_be_bytes(value))
+        });
+        let settings: Vec<_> = settings.collect();
+        let value = |id| settings.iter().find(|(it, _)| *it == id).map(|(_, value)| *value);
+        assert_eq!(
+            (peer.frames[0].kind, value(3), value(4)),
+            (SETTINGS, Some(streams), stream_window)
+        );
+        assert_eq!(
+            (peer.increments(0), peer.frames.len()),
+            (increment, 1 + usize::from(increment > 0))
+        );
+
+        let mut peer = RawPeer::server_with(limits);
+        let held = |_: &mut H2<Server>, _: &Event<'_, Server>| ();
+        let size = stream_window.unwrap_or(65_535);
+        peer.feed_with(post_frame(1), held);
+        for sent in (0..size).step_by(10_000) {
+            let len = (size - sent).min(10_000) as usize;
+            peer.feed_with(data(0, 1, vec![b'x'; len]), held);
+        }
+        assert_eq!(peer.errors(), "");
+        peer.feed_with(data(0, 1, b"x"), held);
+        let connection = limits.window == size;
+        let end = if connection { "GOAWAY" } else { "RST_STREAM 1" };
+        assert_eq!(peer.errors(), format!("{end} FLOW_CONTROL_ERROR"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Frames as bytes, and a connection that receives them and records its events and frames.
 
 use bytes::BytesMut;
-use fulmar_proto::h2::{ErrorCode, H2, PREFACE};
+use fulmar_proto::h2::{ErrorCode, H2, Http2Limits, PREFACE};
 use fulmar_proto::{
     BodyLen, Client, Connection, Event, HeaderBuf, Headers, Input, PeerError, Request, Response,
     Scratch, Segment, Server, Side, StreamId,
@@ -173,7 +173,12 @@ pub(super) struct RawPeer<S: RecordedSide> {
 impl RawPeer<Server> {
     /// A server that has received the preface of its client. Its own first frames are dropped.
     pub(super) fn server() -> Self {
-        let mut peer = Self::new(H2::default());
+        Self::server_with(Http2Limits::default())
+    }
+
+    /// As [`RawPeer::server`], with other limits.
+    pub(super) fn server_with(limits: Http2Limits) -> Self {
+        let mut peer = Self::new(H2::with_limits(limits));
         peer.feed(preface());
         peer.frames.clear();
         peer
