@@ -82,6 +82,7 @@ fn limits(arguments: &ServeArguments) -> Result<Limits, ToolFailure> {
         connections_max: connections.div_ceil(threads),
         address_connections_max: each.unwrap_or(usual.address_connections_max),
         loopback_connections_max: each.unwrap_or(usual.loopback_connections_max),
+        http2: arguments.http2.limits(),
         response_buffer_max: usize::try_from(requested.response_buffer).unwrap_or(usize::MAX),
         idle_timeout: requested.idle_timeout,
         head_timeout: requested.head_timeout,

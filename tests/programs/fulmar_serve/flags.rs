@@ -55,7 +55,7 @@ fn invalid_values_are_in_the_message() {
     let users = users.to_str().unwrap();
     let root = tree.root();
     let root = root.to_str().unwrap();
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["--header", "nonsense"], "Name: value"),
         (&["--header", "Bad Name: x"], "Bad Name"),
         (&["--header", "X-Two: a\r\nX-Three: b"], "X-Two"),
@@ -79,6 +79,9 @@ fn invalid_values_are_in_the_message() {
         (&["--max-connections-per-address", "0"], "--max-connections-per-address"),
         (&["--min-rate", "-1"], "-1"),
         (&["--upload-max", "0"], "greater than 0"),
+        (&["--http2-streams", "0"], "1..=65535"),
+        (&["--http2-window", "64000"], "must be 65535 to 2147483647 bytes"),
+        (&["--http2-idle-frames", "10"], "100.."),
     ];
     for (arguments, why) in cases {
         let all = [&["serve", root][..], arguments].concat();
@@ -282,6 +285,24 @@ fn unencrypted_passwords_cause_a_warning() {
     let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     assert_eq!(start(&[&["0.0.0.0:0"], &tls[..]].concat()), "");
     assert!(start(&[&["http://0.0.0.0:0"], &tls[..]].concat()).contains("unencrypted"));
+}
+
+#[test]
+fn http2_can_be_switched_off() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(CertOwner::Server);
+    let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let ca = certs.ca();
+    let version = ["--cacert", ca.to_str().unwrap(), "-o", "/dev/null", "-w", "%{http_version}"];
+    for (flags, by_alpn, by_preface) in [(&[][..], "2", true), (&["--no-http2"], "1.1", false)] {
+        let serve = Serve::start(&tree.root(), &[&tls, flags].concat());
+        let url = format!("https://localhost:{}/f", serve.address.port());
+        assert_eq!(curl(&[&version[..], &[&url]].concat()), by_alpn);
+        let serve = Serve::start(&tree.root(), flags);
+        let fails = curl_fails(&["--http2-prior-knowledge", &serve.url("/f")]);
+        assert_eq!(fails, !by_preface);
+    }
 }
 
 #[test]

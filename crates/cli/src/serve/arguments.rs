@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fulmar_proto::h2::Http2Limits;
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
 use super::listen_address::ListenAddress;
@@ -52,6 +53,9 @@ pub(crate) struct ServeArguments {
 
     #[command(flatten)]
     pub(super) limits: LimitArguments,
+
+    #[command(flatten)]
+    pub(super) http2: Http2Arguments,
 }
 
 /// Content options.
@@ -185,6 +189,68 @@ pub(super) struct LimitArguments {
     pub(super) drain_timeout: Duration,
 }
 
+/// HTTP/2 options. The defaults are those of [`Http2Limits`].
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP/2")]
+pub(super) struct Http2Arguments {
+    /// Serve HTTP/1.1 and 1.0 only
+    #[arg(long)]
+    pub(super) no_http2: bool,
+
+    /// Maximum number of concurrent streams of a connection; further ones are refused
+    #[arg(long, value_name = "N", default_value_t = 128,
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(super) http2_streams: u32,
+
+    /// Receive window of a stream in bytes, 65535 to 2147483647: 128K, 1M
+    #[arg(long, value_name = "SIZE", default_value = "65535", value_parser = window)]
+    pub(super) http2_stream_window: u32,
+
+    /// Receive window of a connection in bytes, 65535 to 2147483647: 128K, 1M
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = window)]
+    pub(super) http2_window: u32,
+
+    /// Maximum number of frames of a header block: HEADERS and its CONTINUATIONs
+    #[arg(long, value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(super) http2_block_frames: u32,
+
+    /// Maximum number of streams that a client resets before their responses are sent; each sent
+    /// response allows one more
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) http2_resets: u32,
+
+    /// Maximum number of frames without progress, such as PING; each sent response allows 20 more
+    #[arg(long, value_name = "N", default_value_t = 1_000,
+          value_parser = clap::value_parser!(u32).range(100..))]
+    pub(super) http2_idle_frames: u32,
+}
+
+impl Http2Arguments {
+    /// The limits of HTTP/2; `None` without it.
+    pub(super) fn limits(&self) -> Option<Http2Limits> {
+        (!self.no_http2).then_some(Http2Limits {
+            streams_max: self.http2_streams,
+            stream_window: self.http2_stream_window,
+            window: self.http2_window,
+            block_frames_max: self.http2_block_frames,
+            peer_resets_max: self.http2_resets,
+            idle_frames_max: self.http2_idle_frames,
+        })
+    }
+}
+
+/// A window: the least is the one that HTTP/2 begins with (RFC 9113 §6.9.2).
+fn window(text: &str) -> Result<u32, String> {
+    let size = u32::try_from(sizes::parse(text)?).ok();
+    let size = size.filter(|size| (65_535..=WINDOW_MAX).contains(size));
+    size.ok_or_else(|| format!("must be 65535 to {WINDOW_MAX} bytes"))
+}
+
+/// The largest window (RFC 9113 §6.9.1).
+const WINDOW_MAX: u32 = (1 << 31) - 1;
+
 /// Format of the access log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum AccessLogFormat {
@@ -199,3 +265,54 @@ SIGHUP reloads certificates and reopens the access log.
 
 Exit status: 0 after SIGTERM, 130 after SIGINT, 1 on failure, 2 if the command line or an input
 that it names is invalid. A second signal exits at once.";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Http2Line {
+        #[command(flatten)]
+        http2: Http2Arguments,
+    }
+
+    fn limits(line: &str) -> Result<Option<Http2Limits>, clap::Error> {
+        let words = std::iter::once("serve").chain(line.split_whitespace());
+        Http2Line::try_parse_from(words).map(|line| line.http2.limits())
+    }
+
+    #[test]
+    fn http2_limits_default_to_those_of_the_library() {
+        assert_eq!(limits("").expect("valid"), Some(Http2Limits::default()));
+        assert_eq!(limits("--no-http2").expect("valid"), None);
+        let line = "--http2-streams 1 --http2-stream-window 64K --http2-window 65535 \
+                    --http2-block-frames 2 --http2-resets 3 --http2-idle-frames 100";
+        let expected = Http2Limits {
+            streams_max: 1,
+            stream_window: 65_536,
+            window: 65_535,
+            block_frames_max: 2,
+            peer_resets_max: 3,
+            idle_frames_max: 100,
+        };
+        assert_eq!(limits(line).expect("valid"), Some(expected));
+    }
+
+    #[test]
+    fn http2_limits_out_of_range_are_refused() {
+        for (option, values) in [
+            ("--http2-streams", &["0", "65536"][..]),
+            ("--http2-stream-window", &["0", "65534", "2G", "x"]),
+            ("--http2-window", &["65534", "2G", "9G"]),
+            ("--http2-block-frames", &["0", "65536"]),
+            ("--http2-resets", &["0", "4294967296"]),
+            ("--http2-idle-frames", &["99"]),
+        ] {
+            for value in values {
+                assert!(limits(&format!("{option} {value}")).is_err(), "{option} {value}");
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use fulmar_host::{Address, Listen};
 use fulmar_proto::Layer;
 use fulmar_semantics::proxy_protocol::{ProxyProtocol, TrustedSources};
 use fulmar_server::Layers;
-use fulmar_tls::{ClientAuth, Identity, ServerOptions, ServerTls};
+use fulmar_tls::{ClientAuth, HTTP2, Identity, ServerOptions, ServerTls};
 
 use super::arguments::{AccessArguments, ServeArguments};
 use super::listen_address::ListenAddress;
@@ -25,7 +25,7 @@ impl Listeners {
         let access = &arguments.access;
         Ok(Self {
             places: arguments.listen.clone(),
-            tls: tls(access)?,
+            tls: tls(access, arguments.http2.no_http2)?,
             proxies: access.accept_proxy.clone(),
         })
     }
@@ -81,7 +81,7 @@ pub(super) fn url(address: &Address, tls: bool, path: &str) -> String {
     }
 }
 
-fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, ToolFailure> {
+fn tls(access: &AccessArguments, no_http2: bool) -> Result<Option<ServerTls>, ToolFailure> {
     let (certs, keys) = (&access.tls_cert, &access.tls_key);
     if certs.len() != keys.len() {
         let (certs, keys) = (certs.len(), keys.len());
@@ -109,6 +109,7 @@ fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, ToolFailure> {
     let identities = certs.iter().zip(keys);
     let identities = identities.map(|(cert, key)| Ok(Identity::new(cert.pem()?, key.pem()?)));
     let identities = identities.collect::<Result<_, ToolFailure>>()?;
-    let options = ServerOptions { identities, client_auth, ..ServerOptions::default() };
+    let mut options = ServerOptions { identities, client_auth, ..ServerOptions::default() };
+    options.alpn.retain(|protocol| !(no_http2 && protocol == HTTP2));
     ServerTls::new(options).map(Some).map_err(|error| ToolFailure::Usage(error.to_string()))
 }
