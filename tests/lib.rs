@@ -17,6 +17,7 @@ pub mod gateway;
 pub mod get;
 pub mod http;
 pub mod http2;
+pub mod http2_frames;
 pub mod http2_server;
 pub mod https;
 pub mod load;
