@@ -15,6 +15,7 @@ mod http2;
 mod http2_deadlines;
 mod http2_tunnels;
 mod http2_attacks;
+mod http2_crowd;
 mod limits;
 mod logins;
 mod many_clients;
