@@ -19,6 +19,8 @@ use crate::buffers::bounded;
 pub enum Http2Step {
     /// 200 with this body.
     Respond(Vec<u8>),
+    /// This status, without a body.
+    Status(u16),
     /// 200 with the begin of a body.
     Begin(Vec<u8>),
     /// RST_STREAM with this code.
@@ -207,6 +209,11 @@ impl Http2Connection {
                 let len = BodyLen::Exact(body.len() as u64);
                 self.begin(stream, len, body);
                 self.machine.send_end(stream, Headers::EMPTY).expect("a whole body");
+            }
+            Http2Step::Status(status) => {
+                let head = Response::new(status, Headers::EMPTY);
+                self.machine.send_head(stream, head, BodyLen::Empty).expect("an open stream");
+                self.machine.send_end(stream, Headers::EMPTY).expect("no body");
             }
             Http2Step::Begin(body) => self.begin(stream, BodyLen::Unknown, body),
             Http2Step::Reset(code) => {

@@ -245,6 +245,58 @@ fn a_server_may_require_http1() {
     assert_eq!(ways, [true, false]);
 }
 
+/// RFC 9110 §15.5.20: a POST, too, as the server has not processed it.
+#[test]
+fn misdirected_requests_are_sent_again_on_connections_of_their_own() {
+    let mut staged = Http2Staged::new(|request| match (request.connection, &*request.path) {
+        (0, "/wrong") => vec![Http2Step::Status(421)],
+        _ => respond(request),
+    });
+    let first = staged.start("GET", "/first");
+    staged.run();
+    let wrong = ["GET", "POST"].map(|method| staged.start(method, "/wrong"));
+    let right = staged.start("GET", "/right");
+    staged.run();
+    let last = staged.start("GET", "/last");
+    staged.run();
+    let recorder = staged.client.0.engine.application();
+    for id in wrong {
+        assert_eq!(staged.result(id).expect("a response"), b"/wrong");
+        let done = recorder.ended(id);
+        let hops: Vec<u16> = done.hops.iter().map(|hop| hop.status).collect();
+        assert_eq!((&hops[..], done.reused, recorder.trace(id)), (&[421][..], false, "HdD".into()));
+    }
+    for id in [first, right, last] {
+        assert!(staged.result(id).is_ok());
+    }
+    let (mut own, shared): (Vec<_>, Vec<_>) = staged
+        .peer
+        .requests
+        .iter()
+        .map(|request| (request.connection, &*request.path))
+        .partition(|(connection, _)| *connection > 0);
+    own.sort_unstable();
+    assert_eq!(own, [(1, "/wrong"), (2, "/wrong")], "one request on each");
+    assert_eq!(shared.len(), 5);
+    let bodies = staged.peer.requests.iter().filter(|request| request.body == b"body").count();
+    assert_eq!((bodies, staged.peer.accepted()), (2, 3));
+    let client = &staged.client.0.engine;
+    assert_eq!((client.connections(), client.idle_connections()), (1, 1), "the shared one is left");
+}
+
+#[test]
+fn second_421_is_delivered() {
+    let mut staged = Http2Staged::new(|_| vec![Http2Step::Status(421)]);
+    let ids = ["GET", "POST"].map(|method| staged.start(method, "/"));
+    staged.run();
+    for id in ids {
+        let done = staged.client.0.engine.application().ended(id);
+        assert!(done.result.is_ok(), "{done:?}");
+        assert_eq!((done.status, done.hops.len()), (421, 1));
+    }
+    assert_eq!((staged.peer.count("/"), staged.peer.accepted()), (4, 3));
+}
+
 /// Without GOAWAY nobody knows what was processed: only idempotent requests are sent again.
 #[test]
 fn a_lost_connection_repeats_what_is_safe() {

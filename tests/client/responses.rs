@@ -378,6 +378,102 @@ fn an_early_response_ends_the_upload() {
     in_every_loop!(check);
 }
 
+/// RFC 9110 §15.5.20. All requests of the transfer that follow the 421 avoid the shared connection.
+#[test]
+fn misdirected_request_is_sent_again_on_its_own_connection() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &ScriptedRequest| {
+            let challenge = "WWW-Authenticate: Basic realm=\"r\"\r\n";
+            let authorized = heard.field("authorization").is_some();
+            vec![ServerStep::Send(match (heard.path(), heard.connection) {
+                ("/wrong", 0) => answer("421 Misdirected Request", "", b"wrong"),
+                ("/wrong", _) if !authorized => answer("401 Unauthorized", challenge, b"who"),
+                _ => answer("200 OK", "", b"right"),
+            })]
+        };
+        for method in ["GET", "POST"] {
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
+            let url = staged.url("/wrong").replace("://", "://user:password@");
+            let body = match method {
+                "POST" => RequestBody::Bytes("body".into()),
+                _ => RequestBody::Empty,
+            };
+            let request = Request::with_method(method, &url).body(body).build().unwrap();
+            let id = staged.start(&request);
+            staged.run();
+            let last = staged.get("/last");
+            staged.run();
+            for id in [id, last] {
+                assert_eq!(staged.recorder().body(id), b"right");
+            }
+            let done = staged.recorder().ended(id);
+            let hops: Vec<u16> = done.hops.iter().map(|hop| hop.status).collect();
+            assert_eq!((&hops[..], done.status), (&[421, 401][..], 200));
+            let heard = staged.peer.requests.iter();
+            let connections: Vec<usize> = heard.map(|heard| heard.connection).collect();
+            assert_eq!(connections, [0, 1, 2, 0], "{method}");
+            staged.rest();
+            assert_eq!((staged.peer.open(), staged.client.engine().origins()), (1, 1));
+            leave_nothing(&mut staged);
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// One connection is allowed: the others are closed before the request is sent again.
+#[test]
+fn misdirected_requests_keep_to_the_limit_of_connections() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &ScriptedRequest| match heard.connection {
+            0 => vec![ServerStep::Send(answer("421 Misdirected Request", "", b"wrong"))],
+            _ => ok(b"right"),
+        };
+        let config = Config { connections_max: 1, ..Config::default() };
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
+        let ids: Vec<_> = (0..3).map(|_| staged.get("/")).collect();
+        let mut most = 0;
+        staged.run_until(|client| {
+            most = most.max(client.connections());
+            client.running() == 0
+        });
+        for id in ids {
+            assert_eq!(staged.recorder().body(id), b"right");
+        }
+        assert_eq!(most, 1);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
+/// A streamed body cannot be sent again.
+#[test]
+fn a_421_after_a_stream_is_delivered() {
+    fn check<L: ClientLoop>() {
+        let recorder = TransferRecorder::with(|context, id, event| {
+            if matches!(event, TransferEvent::Writable) {
+                context.send(id, bytes::Bytes::from_static(b"hello"));
+                context.finish(id);
+            }
+        });
+        let script =
+            |_: &ScriptedRequest| vec![ServerStep::Send(answer("421 Misdirected", "", b"wrong"))];
+        let mut staged = Staged::<L>::new(recorder, Config::default(), script);
+        let options = Options { expect_continue_from: None, ..Options::default() };
+        let request = Request::with_method("POST", &staged.url("/"))
+            .body(RequestBody::Stream(Some(5)))
+            .options(Arc::new(options));
+        let id = staged.start(&request.build().unwrap());
+        staged.run();
+        let done = staged.recorder().ended(id);
+        assert_eq!((done.status, done.hops.len()), (421, 0));
+        assert_eq!(staged.recorder().body(id), b"wrong");
+        assert_eq!(staged.peer.accepted(), 1);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
 /// The body waits for the server's 100; after a refusal it is not sent at all.
 #[test]
 fn a_body_waits_for_100() {

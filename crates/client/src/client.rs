@@ -215,7 +215,10 @@ impl<A: Application> Client<A> {
         let may_pipeline = pipelines && request.is_idempotent() && request.body().is_empty();
         match multiplexing {
             Multiplexing::No | Multiplexing::Unknown if may_pipeline => self.choose_shared(origin),
-            Multiplexing::No | Multiplexing::Unknown | Multiplexing::Yes => None,
+            Multiplexing::No
+            | Multiplexing::Unknown
+            | Multiplexing::Yes
+            | Multiplexing::OneExchange => None,
         }
     }
 
@@ -258,8 +261,9 @@ impl<A: Application> Client<A> {
             }
             ClientConnection::Http2(_) => true,
         };
-        let wanted = !data.owners.is_empty() && connection.vacancy() > 0 && accepts;
         let origin = data.origin();
+        let accepts = accepts && !state.pool.carries_one_exchange(origin);
+        let wanted = !data.owners.is_empty() && connection.vacancy() > 0 && accepts;
         if wanted != data.shared {
             data.shared = wanted;
             let at = self.connections.position(socket);
@@ -280,6 +284,11 @@ impl<A: Application> Client<A> {
         }
         if !data.established || connection.io_state().finished {
             return;
+        }
+        if data.uses > 0 && self.core.state.pool.carries_one_exchange(data.origin()) {
+            let origin = data.origin();
+            self.connections.close(socket);
+            return self.on_connection_removed(now, origin, false);
         }
         if connection.vacancy() == 0 {
             match connection {

@@ -177,6 +177,7 @@ impl<A: Application> ConnectionHandler<A> {
         if plain
             && free
             && let Some(id) = self.state.front(origin)
+            && !self.state.pool.carries_one_exchange(origin)
             && self.state.permit(now, origin)
         {
             self.state.pool.pop(origin);
@@ -508,12 +509,15 @@ impl<A: Application> ConnectionHandler<A> {
         let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);
         known.connecting -= 1;
         let key = known.key.key();
-        if is_http2 || key.protocol == Protocol::Http2 {
+        let is_http2 = is_http2 || key.protocol == Protocol::Http2;
+        if is_http2 {
             connection.start_http2(key.tls.is_some());
-            known.multiplexing = Multiplexing::Yes;
-        } else {
-            known.multiplexing = Multiplexing::No;
         }
+        known.multiplexing = match known.multiplexing {
+            Multiplexing::OneExchange => Multiplexing::OneExchange,
+            _ if is_http2 => Multiplexing::Yes,
+            _ => Multiplexing::No,
+        };
         self.state.commands.push_back(Command::Freed(socket));
     }
 

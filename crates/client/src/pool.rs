@@ -20,6 +20,8 @@ use crate::transfer::TransferId;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     by_key: ByKey<usize>,
+    /// The origins with [`Multiplexing::OneExchange`].
+    misdirected_by_key: ByKey<usize>,
     origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
     /// Connections that accept requests, by their position: of each origin, the idle ones, last
@@ -56,13 +58,15 @@ pub(crate) struct OriginPool {
     waiting: usize,
 }
 
-/// Whether a connection of the origin carries many exchanges at a time: HTTP/2.
+/// How many exchanges a connection of the origin carries: with HTTP/2 many at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Multiplexing {
     /// No connection has negotiated its protocol yet: transfers wait for the first one.
     Unknown,
     No,
     Yes,
+    /// Each connection carries one exchange and is closed after it: requests after a 421.
+    OneExchange,
 }
 
 /// The addresses of an origin.
@@ -115,7 +119,7 @@ impl OriginPool {
     /// turn out to, they wait for it.
     pub(crate) fn needs_connection(&self, wanted: usize) -> bool {
         match self.multiplexing {
-            Multiplexing::No => wanted > self.connecting,
+            Multiplexing::No | Multiplexing::OneExchange => wanted > self.connecting,
             Multiplexing::Unknown | Multiplexing::Yes => wanted > 0 && self.connecting == 0,
         }
     }
@@ -127,13 +131,35 @@ impl Pool {
         if let Some(at) = self.by_key.get(key) {
             return *at;
         }
+        let multiplexing = match key.key().protocol {
+            Protocol::Negotiated => Multiplexing::Unknown,
+            Protocol::Http1 => Multiplexing::No,
+            Protocol::Http2 => Multiplexing::Yes,
+        };
+        let at = self.insert(key, multiplexing);
+        self.by_key.insert(key.clone(), at);
+        at
+    }
+
+    /// The origin with this key whose connections carry one exchange each. It shares no connection
+    /// with that of [`Pool::origin`].
+    pub(crate) fn misdirected_origin(&mut self, key: &Hashed) -> usize {
+        if let Some(at) = self.misdirected_by_key.get(key) {
+            return *at;
+        }
+        let at = self.insert(key, Multiplexing::OneExchange);
+        self.misdirected_by_key.insert(key.clone(), at);
+        at
+    }
+
+    fn insert(&mut self, key: &Hashed, multiplexing: Multiplexing) -> usize {
         let addresses = match (&key.key().route, name_to_resolve(key).parse()) {
             (Route::Unix(_), _) => AddressState::Local,
             (_, Ok(address)) => AddressState::Literal(address),
             (_, Err(_)) => AddressState::Unknown,
         };
         let host = self.hosts.join(&key.key().host);
-        let at = self.origins.insert(OriginPool {
+        self.origins.insert(OriginPool {
             key: key.clone(),
             host,
             connections: 0,
@@ -141,19 +167,13 @@ impl Pool {
             active: 0,
             addresses,
             pipelines: true,
-            multiplexing: match key.key().protocol {
-                Protocol::Negotiated => Multiplexing::Unknown,
-                Protocol::Http1 => Multiplexing::No,
-                Protocol::Http2 => Multiplexing::Yes,
-            },
+            multiplexing,
             waits_for_connection: false,
             idle: IndexList::default(),
             shared: IndexList::default(),
             queue: VecDeque::new(),
             waiting: 0,
-        });
-        self.by_key.insert(key.clone(), at);
-        at
+        })
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&OriginPool> {
@@ -162,6 +182,11 @@ impl Pool {
 
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut OriginPool> {
         self.origins.get_mut(at)
+    }
+
+    /// True if each connection of the origin carries one exchange.
+    pub(crate) fn carries_one_exchange(&self, at: usize) -> bool {
+        self.origins[at].multiplexing == Multiplexing::OneExchange
     }
 
     /// The number of origins.
@@ -284,7 +309,12 @@ impl Pool {
             return Swept::Until(until);
         }
         let origin = self.origins.remove(at);
-        self.by_key.remove(&origin.key);
+        match origin.multiplexing {
+            Multiplexing::OneExchange => self.misdirected_by_key.remove(&origin.key),
+            Multiplexing::Unknown | Multiplexing::No | Multiplexing::Yes => {
+                self.by_key.remove(&origin.key)
+            }
+        };
         self.hosts.leave(origin.host);
         Swept::Removed { resolving: matches!(origin.addresses, AddressState::Resolving(_)) }
     }
@@ -396,6 +426,19 @@ mod tests {
         assert_eq!(pool.front(at, |id| id == self::id(0)), Some(id(0)));
         pool.pop(at);
         assert_eq!((pool.waiting(at), pool.front(at, |_| false)), (0, None));
+    }
+
+    #[test]
+    fn origin_of_misdirected_requests_is_separate() {
+        let request = Request::get("http://127.0.0.1/").build().unwrap();
+        let mut pool = Pool::default();
+        let usual = pool.origin(request.hashed());
+        let misdirected = pool.misdirected_origin(request.hashed());
+        assert_ne!(usual, misdirected);
+        assert_eq!(pool.misdirected_origin(request.hashed()), misdirected);
+        pool.sweep(misdirected, moment());
+        assert_eq!((pool.origin(request.hashed()), pool.len()), (usual, 1));
+        assert!(pool.misdirected_by_key.is_empty());
     }
 
     #[test]

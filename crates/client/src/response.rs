@@ -56,6 +56,7 @@ impl ClientState {
         }
         if self.authenticate(id, response)?
             || self.retry_without_expect(id, response)?
+            || self.retry_misdirected(id, response)
             || self.rest(now, id, response)
         {
             return Ok(None);
@@ -140,6 +141,20 @@ impl ClientState {
         transfer.extra().next = Some(next);
         transfer.body = BodyUse::Ignore(FollowUp::Follow);
         Ok(true)
+    }
+
+    /// 421: the server does not respond for this origin on this connection, and has not processed
+    /// the request. It is sent once more, on a connection of its own (RFC 9110 §15.5.20).
+    fn retry_misdirected(&mut self, id: TransferId, response: Response<'_>) -> bool {
+        if response.status != 421 || self.check_replayable(id).is_err() {
+            return false;
+        }
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
+        if std::mem::replace(&mut transfer.extra().misdirected, true) {
+            return false;
+        }
+        transfer.body = BodyUse::Ignore(FollowUp::Follow);
+        true
     }
 
     /// Checks that the request's body can be sent again. A body that still waits for 100 Continue

@@ -132,8 +132,16 @@ impl ClientState {
 
     /// Starts a transfer again, with another request or the same.
     pub(crate) fn restart(&mut self, now: Instant, id: TransferId, request: Request, again: bool) {
-        let origin = self.pool.origin(request.hashed());
         let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
+        let is_same_key = transfer.request.hashed() == request.hashed();
+        let is_misdirected = transfer.extra.as_mut().is_some_and(|extra| {
+            extra.misdirected &= is_same_key;
+            extra.misdirected
+        });
+        let origin = match is_misdirected {
+            true => self.pool.misdirected_origin(request.hashed()),
+            false => self.pool.origin(request.hashed()),
+        };
         transfer.request = request;
         transfer.origin = origin;
         transfer.stage = TransferStage::Queued;

@@ -103,6 +103,8 @@ pub(crate) struct Extra {
     pub(crate) retries: u8,
     /// How often the server has refused to process it.
     pub(crate) refusals: u8,
+    /// The response to a request with this key was 421: it has a connection of its own.
+    pub(crate) misdirected: bool,
     /// The credentials of the current request.
     pub(crate) proof: Option<AuthAttempt>,
     /// The number of requests with credentials after a challenge.
