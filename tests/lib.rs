@@ -23,6 +23,7 @@ pub mod https;
 pub mod load;
 pub mod lookups;
 pub mod loops;
+pub mod nghttpd;
 pub mod origins;
 pub mod own_process;
 pub mod process;

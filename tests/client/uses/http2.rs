@@ -1,4 +1,4 @@
-//! HTTP/2 as servers choose it by ALPN: fulmar's own, nginx, h2o and Node.
+//! HTTP/2 as servers choose it by ALPN: fulmar's own, nginx, h2o, nghttpd and Node.
 
 use std::collections::HashSet;
 use std::fs::{self, Permissions};
@@ -12,6 +12,7 @@ use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::https::{Https, client_tls, trusting};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::loops::OwnLoop;
+use fulmar_tests::nghttpd::Nghttpd;
 use fulmar_tests::process::{ChildProcess, eventually, peer};
 use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
@@ -171,6 +172,28 @@ fn h2o_is_a_peer() {
     let options =
         Options { tls: Some(client_tls(&certs)), unix_socket: Some(socket), ..Options::default() };
     assert_eq!(exchange_with("https://localhost", &options.into(), site.path()), 1);
+}
+
+/// Small windows, padded frames, trailers, and few streams at a time.
+#[test]
+fn nghttpd_is_a_peer() {
+    let certs = Certs::new();
+    let site = site();
+    let options = with(client_tls(&certs));
+    let strict = ["-m", "7", "-w", "14", "-b", "200", "--trailer", "checked: yes"];
+    for (arguments, most) in [(&[][..], 1), (&strict, 6)] {
+        let server = Nghttpd::start(&certs, site.path(), arguments);
+        let base = format!("https://{}", server.address);
+        let connections = exchange_with(&base, &options, site.path());
+        assert!((1..=most).contains(&connections), "{connections}");
+        let body = noise(700_000);
+        let echo = Request::with_method("POST", &format!("{base}/echo"));
+        let echo = echo.body(RequestBody::Bytes(body.clone().into())).options(options.clone());
+        let mut client = client();
+        let id = client.start(&echo.build().expect("a request"));
+        client.run();
+        assert!(client.recorder().body(id) == body, "{:?}", client.recorder().ended(id));
+    }
 }
 
 const NODE: &str = r#"
