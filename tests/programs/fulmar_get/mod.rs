@@ -4,6 +4,7 @@ mod calls;
 mod cli;
 mod done;
 mod faults;
+mod http2;
 mod progress;
 mod streams;
 mod tls;
