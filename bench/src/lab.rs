@@ -217,6 +217,7 @@ fn package(program: &str) -> &str {
     match program {
         "nginx" => "nginx-light",
         "h2load" => "nghttp2-client",
+        "nghttpd" => "nghttp2-server",
         "cc" => "gcc",
         other => other,
     }

@@ -29,6 +29,8 @@ pub(crate) enum LoadProgram {
     Wrk,
     /// `fulmar load`.
     Fulmar,
+    /// h2load, over HTTP/2.
+    Http2,
     /// `openssl s_time -new`: a full handshake for each request. wrk and h2load resume sessions.
     Handshakes,
 }
@@ -43,6 +45,11 @@ impl BenchLoad {
     /// wrk with a connection for each request. wrk spends twice the processor time of a server on
     /// a connection, so that more of them are needed to saturate it.
     pub(crate) const SHORT: Self = Self { saturating: 256, closes: true, ..Self::kept(64) };
+
+    /// h2load over HTTP/2, with this many streams at a time on each connection.
+    pub(crate) const fn http2(connections: u32, streams: u32) -> Self {
+        Self { program: LoadProgram::Http2, depth: streams, ..Self::kept(connections) }
+    }
 
     /// A connection for each request.
     pub(crate) const fn closing(self) -> Self {
@@ -85,8 +92,30 @@ impl BenchLoad {
                 )?;
                 Ok((report["requests"].as_f64().unwrap_or(0.0), line))
             }
+            LoadProgram::Http2 if is_saturating && connections == 1 => {
+                // A connection has a thread. On the server's core it goes first.
+                self.h2load(lab, 1, seconds, &lab.cores.server, &url)
+            }
+            LoadProgram::Http2 => self.h2load(lab, threads.min(connections), seconds, &cpus, &url),
             LoadProgram::Handshakes => handshakes(lab, server, target, seconds, threads, &cpus),
         }
+    }
+
+    /// h2load for some seconds; the number of responses.
+    fn h2load(
+        &self,
+        lab: &Lab,
+        threads: u32,
+        seconds: f64,
+        cpus: &[usize],
+        url: &str,
+    ) -> Result<(f64, String), BenchError> {
+        let mut command = h2load(lab, self)?;
+        command.args(["-t", &threads.to_string(), "-D", &seconds.round().max(1.0).to_string()]);
+        command.arg(url);
+        let line = lab.line(&command);
+        let text = lab.start(command, cpus)?.output(END_TIMEOUT)?;
+        Ok((h2load_responses(&text, &line)?.0, line))
     }
 
     fn wrk(
@@ -207,17 +236,53 @@ fn handshakes(
     Ok((sum, line))
 }
 
-/// h2load with exactly this many requests.
-pub(crate) fn h2load(
-    lab: &Lab,
-    requests: u32,
-    connections: u32,
-    depth: u32,
-) -> Result<Command, BenchError> {
+/// h2load with the connections of `load`, over HTTP/1.1 unless it is of HTTP/2; the number of
+/// requests and the URL are missing.
+pub(crate) fn h2load(lab: &Lab, load: &BenchLoad) -> Result<Command, BenchError> {
     let mut command = lab.installed("h2load")?;
-    command.args(["--h1", "-n", &requests.to_string(), "-c", &connections.to_string()]);
-    command.args(["-m", &depth.to_string()]);
+    match load.program {
+        LoadProgram::Http2 => command.args(["--tls13-ciphers", "TLS_AES_256_GCM_SHA384"]),
+        _ => command.arg("--h1"),
+    };
+    command.args(["-c", &load.connections.to_string(), "-m", &load.depth.to_string()]);
+    if load.closes {
+        command.args(["-H", "Connection: close"]);
+    }
     Ok(command)
+}
+
+/// The responses in h2load's report, and the bytes of their bodies; an error unless all were 2xx.
+pub(crate) fn h2load_responses(text: &str, line: &str) -> Result<(f64, f64), BenchError> {
+    let number = |name: &str| {
+        let word = text.split_once(name)?.0.split_whitespace().last()?;
+        word.trim_matches(['(', ')']).parse::<f64>().ok()
+    };
+    let failed = [" failed", " errored", " timeout", " 3xx", " 4xx", " 5xx"].map(number);
+    let responses = number(" succeeded").filter(|count| *count > 0.0);
+    match (responses, number(" data")) {
+        (Some(count), Some(bytes)) if failed == [Some(0.0); 6] => Ok((count, bytes)),
+        _ => Err(BenchError::process(line, format!("not only responses of 2xx: {text}"))),
+    }
+}
+
+/// Fails unless `target` has this many bytes over HTTP/2.
+pub(crate) fn check_http2(
+    lab: &Lab,
+    server: &BenchServer,
+    target: &str,
+    len: usize,
+) -> Result<(), BenchError> {
+    let mut command = h2load(lab, &BenchLoad::http2(1, 1))?;
+    command.args(["-n", "1"]).arg(server.url(target));
+    let (text, line) = lab.run(command)?;
+    let found = h2load_responses(&text, &line)?;
+    match found == (1.0, len as f64) {
+        true => Ok(()),
+        false => {
+            let why = format!("{target} should be one response of {len} bytes, not {found:?}");
+            Err(BenchError::process(&server.line, why))
+        }
+    }
 }
 
 /// A command under callgrind. Only what runs inside the functions of these patterns is counted; all
@@ -250,6 +315,22 @@ const PROCESSES: u32 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn responses_are_read_from_the_report_of_h2load() {
+        let text = |failed: u32, missing: u32| {
+            format!(
+                "finished in 1.01s, 20.00 req/s, 2KB/s\n\
+                 requests: 20 total, 30 started, 20 done, 20 succeeded, {failed} failed, \
+                 0 errored, 0 timeout\nstatus codes: 21 2xx, 0 3xx, {missing} 4xx, 0 5xx\n\
+                 traffic: 2KB (2533) total, 83B (83) headers (space savings 46%), 2KB (2560) data\n"
+            )
+        };
+        assert_eq!(h2load_responses(&text(0, 0), "h2load").unwrap(), (20.0, 2560.0));
+        assert!(h2load_responses(&text(1, 0), "h2load").is_err());
+        assert!(h2load_responses(&text(0, 1), "h2load").is_err(), "another status");
+        assert!(h2load_responses("", "h2load").is_err());
+    }
 
     #[test]
     fn requests_are_read_from_the_report_of_wrk() {

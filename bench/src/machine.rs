@@ -25,6 +25,7 @@ pub(crate) fn describe(cores: &Cores, fulmar: &Path) -> MachineFacts {
         ("nginx", version("nginx", &["-v"])),
         ("HAProxy", version("haproxy", &["-v"])),
         ("h2o", version("h2o", &["-v"])),
+        ("nghttp2", version("h2load", &["--version"])),
         ("wrk", version("wrk", &["-v"])),
         ("libcurl", version("curl-config", &["--version"])),
         ("libmicrohttpd", version("pkg-config", &["--modversion", "libmicrohttpd"])),
@@ -109,8 +110,15 @@ fn bare(line: &str) -> &str {
     line[..end.unwrap_or(line.len())].trim()
 }
 
-const NAMES: &[&str] =
-    &["nginx version: nginx/", "HAProxy version ", "h2o version ", "wrk ", "libcurl ", "valgrind-"];
+const NAMES: &[&str] = &[
+    "nginx version: nginx/",
+    "HAProxy version ",
+    "h2o version ",
+    "h2load nghttp2/",
+    "wrk ",
+    "libcurl ",
+    "valgrind-",
+];
 
 #[cfg(test)]
 mod tests {
@@ -131,6 +139,7 @@ mod tests {
             ("nginx version: openresty/1.21.4", "nginx version: openresty/1.21.4"),
             ("HAProxy version 2.6.12-1 2026/10/17 - https://haproxy.org/", "2.6.12-1 2026/10/17"),
             ("h2o version 2.2.5", "2.2.5"),
+            ("h2load nghttp2/1.52.0", "1.52.0"),
             ("wrk debian/4.1.0-3 [epoll] Copyright (C) 2012 Will Glozer", "debian/4.1.0-3"),
             ("wrk 4.2.0 [epoll] Copyright (C) 2012 Will Glozer", "4.2.0"),
             ("libcurl 7.88.1", "7.88.1"),

@@ -148,6 +148,22 @@ impl BenchServer {
         Ok(Self { certificate: key.map(|key| key.with_extension("crt")), ledger, ..server })
     }
 
+    /// One of the servers of `server-http2-*`. In clear text nginx and nghttpd speak nothing else.
+    pub(crate) fn http2(
+        lab: &Lab,
+        name: &str,
+        key: Option<&Path>,
+        wrapper: Wrapper<'_>,
+    ) -> Result<Self, BenchError> {
+        match name {
+            "nginx" => {
+                NginxServer { key, wrapper, http2: true, ..NginxServer::default() }.start(lab)
+            }
+            "nghttpd" => nghttpd(lab, key, wrapper),
+            _ => Self::embedded(lab, name, key, false, wrapper),
+        }
+    }
+
     /// The server of `bench/peers/server.c`, which sends each response in one call, and holds the
     /// first ones until `hold` connections have sent a request.
     pub(crate) fn one_call(
@@ -294,6 +310,24 @@ fn h2o(
     command.args(["-m", "worker", "-c"]).arg(&config);
     let server = BenchServer::at(lab, wrapper.apply(command), &lab.cores.server, port)?;
     Ok(BenchServer { certificate: key.map(|key| key.with_extension("crt")), ..server })
+}
+
+/// nghttpd: one thread, files that it keeps open.
+fn nghttpd(lab: &Lab, key: Option<&Path>, wrapper: Wrapper<'_>) -> Result<BenchServer, BenchError> {
+    let ([port], _held) = free_ports()?;
+    let mut command = lab.installed("nghttpd")?;
+    command.args(["-a", "127.0.0.1", "-d"]).arg(make_site(lab)?);
+    let certificate = key.map(|key| key.with_extension("crt"));
+    match (key, &certificate) {
+        (Some(key), Some(certificate)) => {
+            command.arg(port.to_string()).arg(key).arg(certificate);
+        }
+        _ => {
+            command.args(["--no-tls", &port.to_string()]);
+        }
+    }
+    let server = BenchServer::at(lab, wrapper.apply(command), &lab.cores.server, port)?;
+    Ok(BenchServer { certificate, ..server })
 }
 
 /// The files that all servers serve, made once in a run.

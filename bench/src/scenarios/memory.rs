@@ -7,7 +7,7 @@ use super::servers::PEERS;
 use super::under_load::StartSide;
 use crate::BenchError;
 use crate::lab::{END_TIMEOUT, Lab, memory, reset_peak, wait};
-use crate::loads::h2load;
+use crate::loads::{BenchLoad, h2load};
 use crate::report::{BarLimit, FULMAR, Metric, Sheet, grouped, higher, lower};
 use crate::servers::{BenchServer, NginxServer, ProxyFrontend, ProxyProcess, Wrapper, make_key};
 
@@ -131,8 +131,8 @@ fn burst(
     each_side(lab, sheet, peers, start, |sheet, side, server| {
         let before = server.rss()?;
         reset_peak(server.pid)?;
-        let mut command = h2load(lab, 10 * connections, connections, 1)?;
-        command.arg(server.url(TARGET));
+        let mut command = h2load(lab, &BenchLoad::kept(connections))?;
+        command.args(["-n", &(10 * connections).to_string()]).arg(server.url(TARGET));
         sheet.report.command(&lab.line(&command));
         lab.client(command)?.output(END_TIMEOUT)?;
         wait(RETURN_TIME);

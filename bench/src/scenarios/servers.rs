@@ -7,9 +7,9 @@ use super::BenchScenario;
 use super::under_load::{LoadCase, measure};
 use crate::BenchError;
 use crate::lab::Lab;
-use crate::loads::{BenchLoad, LoadProgram};
+use crate::loads::{BenchLoad, LoadProgram, check_http2};
 use crate::report::{BarLimit, FULMAR, Sheet};
-use crate::servers::{BenchServer, NginxServer, Wrapper, make_key};
+use crate::servers::{BenchServer, FILES, NginxServer, Wrapper, make_key};
 
 pub(super) const SERVE: &[BenchScenario] = &[
     BenchScenario::new(
@@ -133,6 +133,29 @@ pub(super) const EMBEDDED: &[BenchScenario] = &[
         let case = LoadCase { cpu, instructed: Some([20, 80]), ..case };
         embedded(lab, sheet, "P-256", false, case)
     }),
+    BenchScenario::new(
+        "server-http2-1",
+        "server library: 128 B over HTTP/2, one connection",
+        |lab, sheet| http2_tiny(lab, sheet, 1),
+    ),
+    BenchScenario::new(
+        "server-http2-32",
+        "server library: 128 B over HTTP/2, 32 connections",
+        |lab, sheet| http2_tiny(lab, sheet, 32),
+    ),
+    BenchScenario::new(
+        "server-http2-file-1m",
+        "server library: a long file over HTTP/2",
+        |lab, sheet| {
+            let case = |row: &str, calls| LoadCase {
+                calls: Some(calls),
+                ..LoadCase::new(row, "/1m", BenchLoad::http2(1, 1))
+            };
+            let clear = http2(lab, sheet, "", case("HTTP/2, 1 MB file", 10.0));
+            let secured = http2(lab, sheet, "P-256", case("HTTP/2 over TLS, 1 MB file", 20.0));
+            BenchError::all([clear, secured].into_iter().filter_map(Result::err))
+        },
+    ),
     BenchScenario::new("server-handshake-p256", "server library: TLS handshakes", |lab, sheet| {
         handshakes(lab, sheet, "P-256", 0.65)
     }),
@@ -155,6 +178,30 @@ fn handshakes(lab: &Lab, sheet: &mut Sheet, kind: &str, cpu: f64) -> Result<(), 
     embedded(lab, sheet, kind, false, LoadCase { cpu, ..case })
 }
 
+fn http2_tiny(lab: &Lab, sheet: &mut Sheet, connections: u32) -> Result<(), BenchError> {
+    let row = format!("128 B, {connections} x {STREAMS} streams");
+    let case = LoadCase::new(row, "/tiny", BenchLoad::http2(connections, STREAMS));
+    let (cpu, calls) = (Some(BarLimit::at_most_times(0.8)), Some(0.045));
+    http2(lab, sheet, "", LoadCase { cpu, calls, instructed: Some([8_000, 32_000]), ..case })
+}
+
+/// A case over HTTP/2, with a certificate of this kind or without TLS.
+fn http2(lab: &Lab, sheet: &mut Sheet, kind: &str, case: LoadCase) -> Result<(), BenchError> {
+    let key = if kind.is_empty() { None } else { Some(make_key(lab, kind)?) };
+    let start =
+        |side: &str, wrapper: Wrapper<'_>| BenchServer::http2(lab, side, key.as_deref(), wrapper);
+    let (target, peers) = (case.targets[0], HTTP2_PEERS);
+    for side in peers.iter().copied().chain([FULMAR]) {
+        let server = match start(side, Wrapper::No) {
+            Err(BenchError::Missing(_)) => continue,
+            server => server?,
+        };
+        check_http2(lab, &server, target, served_len(target))?;
+        server.stop()?;
+    }
+    measure(lab, sheet, &LoadCase { peers, ..case }, &start)
+}
+
 /// A case of the embedded servers, with a certificate of this kind or without TLS.
 fn embedded(
     lab: &Lab,
@@ -173,10 +220,15 @@ fn embedded(
     let start = |side: &str, wrapper: Wrapper<'_>| {
         BenchServer::embedded(lab, side, key.as_deref(), deferred, wrapper)
     };
-    let len = crate::servers::FILES.iter().find(|(target, _)| *target == case.targets[0]);
-    let len = len.map_or(10, |(_, len)| *len);
-    check(lab, peers, case.targets[0], len, key.as_deref(), &start)?;
+    let (target, len) = (case.targets[0], served_len(case.targets[0]));
+    check(lab, peers, target, len, key.as_deref(), &start)?;
     measure(lab, sheet, &case, &start)
+}
+
+/// The bytes of a target: of a file, or of `/continuous`.
+fn served_len(target: &str) -> usize {
+    let file = FILES.iter().find(|(name, _)| *name == target);
+    file.map_or(10, |(_, len)| *len)
 }
 
 /// Checks that all servers have the same response, and agree on the same version, cipher and key
@@ -221,5 +273,8 @@ fn tls_facts(lab: &Lab, server: &BenchServer) -> Result<Vec<String>, BenchError>
 }
 
 pub(super) const PEERS: &[&str] = &["libmicrohttpd", "nginx", "h2o"];
+const HTTP2_PEERS: &[&str] = &["nghttpd", "nginx", "h2o"];
+/// At a time, on each connection of HTTP/2.
+const STREAMS: u32 = 100;
 const DEPTH: u32 = 16;
 const EAGAIN_MAX: f64 = 0.01;

@@ -185,11 +185,8 @@ fn instructed(
     for requests in lengths {
         let out = lab.path().join(format!("callgrind-{requests}"));
         let server = start(FULMAR, Wrapper::Callgrind(&out))?;
-        let mut command = h2load(lab, requests, case.load.connections, case.load.depth)?;
-        if case.load.closes {
-            command.args(["-H", "Connection: close"]);
-        }
-        command.arg(server.url(case.target(FULMAR)));
+        let mut command = h2load(lab, &case.load)?;
+        command.args(["-n", &requests.to_string()]).arg(server.url(case.target(FULMAR)));
         sheet.report.command(&lab.line(&command));
         lab.client(command)?.output(END_TIMEOUT)?;
         server.stop()?;

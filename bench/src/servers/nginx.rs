@@ -21,6 +21,8 @@ pub(crate) struct NginxServer<'a> {
     pub(crate) deferred: bool,
     /// With `tcp_nopush`, which joins head and file in packets, for two more calls.
     pub(crate) nopush: bool,
+    /// With HTTP/2; in clear text it then speaks nothing else.
+    pub(crate) http2: bool,
     pub(crate) wrapper: Wrapper<'a>,
     /// The port of a server on loopback that all requests go to, each over a new connection.
     pub(crate) upstream: Option<u16>,
@@ -36,6 +38,7 @@ impl Default for NginxServer<'_> {
             key: None,
             deferred: false,
             nopush: true,
+            http2: false,
             wrapper: Wrapper::No,
             upstream: None,
         }
@@ -51,6 +54,9 @@ impl NginxServer<'_> {
         let mut listen = format!("listen {address}:{port} backlog=16384");
         if self.deferred {
             listen += " deferred";
+        }
+        if self.http2 {
+            listen += " http2";
         }
         listen += &self.key.map_or_else(
             || ";".to_owned(),
