@@ -1,7 +1,7 @@
 /* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
  *
  *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--buffer B]
- *           [--cacert FILE] --url URL...
+ *           [--protocol http1|http2] [--cacert FILE] --url URL...
  *
  * --mode requests  N transfers at a time; each is removed when it is done, gets its URL and is
  *                  added again. Measured from the first response of the last of them, for S
@@ -13,6 +13,9 @@
  * --use plain      epoll_ctl(2) whenever the socket callback says so.
  * --use best       descriptors stay in epoll, for reading, until they are closed.
  * --buffer B       size of the receive buffer (CURLOPT_BUFFERSIZE(3); default: libcurl's 16 KB).
+ * --protocol http2 HTTP/2 with prior knowledge: transfers are streams of one connection. Until
+ *                  8.0, libcurl fails on a connection that a request with prior knowledge reuses:
+ *                  only the first has it, and the others are for HTTP/2 on an open connection.
  *
  * The transfers are spread over the URLs, at most OPENING_MAX of them on their way to a connection
  * at a time. Prints one JSON object; README.md says what is in it. Settings of proxies in the
@@ -29,6 +32,7 @@ enum {
     DESCRIPTORS_MAX = 65536,
     URLS_MAX = 16,
     ERRORS_MAX = 100,
+    STREAMS_MAX = 100, /* of the connection: libcurl's default */
 };
 
 static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
@@ -39,6 +43,7 @@ enum mode { REQUESTS, WAITING, POOLED };
 struct options {
     enum mode mode;
     bool is_best;
+    bool is_http2;
     long clients;
     double seconds;
     long requests; /* 0: as many as the seconds bring */
@@ -55,6 +60,7 @@ struct bench {
     bool *has_answered;               /* by client */
     long started, asked, answered;    /* clients that did so at least once */
     long requests, bytes, errors, turns;
+    long connections; /* that were opened */
 };
 
 static long allocations;
@@ -188,6 +194,11 @@ static void start_client(struct bench *bench, long client) {
     set(easy, CURLOPT_PREREQDATA, bench);
     if (bench->options.buffer_size > 0)
         curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, bench->options.buffer_size);
+    if (bench->options.is_http2) {
+        long version = client == 0 ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2_0;
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version);
+        curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 1L); /* not a connection for each transfer */
+    }
     if (bench->options.cacert != NULL) set(easy, CURLOPT_CAINFO, bench->options.cacert);
     if (bench->options.is_best) {
         set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
@@ -198,8 +209,20 @@ static void start_client(struct bench *bench, long client) {
 }
 
 static void start_clients(struct bench *bench) {
+    if (bench->options.is_http2 && bench->started == 1 && bench->answered == 0) return;
     while (bench->started < bench->options.clients && bench->started - bench->asked < OPENING_MAX)
         start_client(bench, bench->started++);
+}
+
+/* HTTP/2, over one connection. */
+static void check_http2(struct bench *bench, CURL *easy) {
+    long version = 0, opened = 0;
+    curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &opened);
+    bench->connections += opened;
+    if (version != CURL_HTTP_VERSION_2_0) fail("a response is not of HTTP/2");
+    if (bench->connections > 1) fail("transfers do not share their connection");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2_0);
 }
 
 static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
@@ -212,6 +235,8 @@ static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
     if (result != CURLE_OK || status != 200) {
         fprintf(stderr, "libcurl: %s, status %ld\n", curl_easy_strerror(result), status);
         if (++bench->errors == ERRORS_MAX) fail("too many errors");
+    } else if (bench->options.is_http2) {
+        check_http2(bench, easy);
     }
     curl_multi_remove_handle(bench->loop.multi, easy);
     if (!bench->has_answered[client]) {
@@ -284,6 +309,10 @@ static struct bench *new_bench(const struct options *options) {
         curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETDATA, bench);
     }
     curl_multi_setopt(bench->loop.multi, CURLMOPT_MAXCONNECTS, options->clients);
+    if (options->is_http2) {
+        curl_multi_setopt(bench->loop.multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+        curl_multi_setopt(bench->loop.multi, CURLMOPT_MAX_CONCURRENT_STREAMS, (long)STREAMS_MAX);
+    }
     return bench;
 }
 
@@ -293,6 +322,7 @@ static bool set_option(struct options *options, const char *name, const char *va
     else if (strcmp(name, "--requests") == 0) options->requests = atol(value);
     else if (strcmp(name, "--buffer") == 0) options->buffer_size = atol(value);
     else if (strcmp(name, "--cacert") == 0) options->cacert = value;
+    else if (strcmp(name, "--protocol") == 0) options->is_http2 = strcmp(value, "http2") == 0;
     else if (strcmp(name, "--use") == 0) options->is_best = strcmp(value, "best") == 0;
     else if (strcmp(name, "--url") == 0 && options->url_count < URLS_MAX)
         options->urls[options->url_count++] = value;
@@ -313,6 +343,10 @@ int main(int count, char **words) {
         }
     if (options.url_count == 0 || options.clients < 1) {
         fprintf(stderr, "libcurl: --url is missing, or --clients is less than one\n");
+        return 2;
+    }
+    if (options.is_http2 && options.clients > STREAMS_MAX) {
+        fprintf(stderr, "libcurl: --clients is more than the streams of a connection\n");
         return 2;
     }
     for (size_t i = 0; i < sizeof proxies / sizeof *proxies; i++) unsetenv(proxies[i]);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{BenchScenario, CALLS, CPU, EAGAIN, INSTRUCTIONS, sizes};
 use crate::BenchError;
-use crate::lab::{CPeer, Lab};
+use crate::lab::{CPeer, END_TIMEOUT, Lab, json, last};
 use crate::loads::{callgrind, instructions};
 use crate::report::{BarLimit, FULMAR, Metric, Sheet, grouped, lower, neutral};
 use crate::servers::{BenchServer, NginxServer, Wrapper, make_key};
@@ -36,6 +36,11 @@ pub(super) const SCENARIOS: &[BenchScenario] = &[
         sheet.limit(&EAGAIN, row, BarLimit::at_most(0.0));
         requests(lab, sheet, row, 200, "/bytes/106496")
     }),
+    BenchScenario::new(
+        "client-http2-100",
+        "client: 100 streams of an HTTP/2 connection beside libcurl",
+        http2,
+    ),
     BenchScenario::new(
         "client-waiting-18000",
         "client: opening and memory of waiting transfers",
@@ -105,6 +110,51 @@ fn requests(
         let server = BenchServer::one_call(lab, 0, 2, &both)?;
         let found = run(sheet, at, &server)?;
         server.stop()?;
+        sheet.add(&CALLS, row, SIDES[at].0, found.calls());
+        Ok(())
+    });
+    BenchError::all([timed, saturated].into_iter().filter_map(Result::err))
+}
+
+/// 100 streams of one connection. The server is fulmar's: it spends the least time on a response,
+/// so that it leaves the client the most work. System calls are counted after everything else of
+/// the server's core: then the responses to all outstanding requests are ready at a time.
+fn http2(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
+    let row = "128 B, 100 streams";
+    sheet.limit(&CPU, row, BarLimit::at_most_times(0.12).to(PLAIN));
+    sheet.limit(&CALLS, row, BarLimit::at_most(0.1));
+    let seconds = lab.seconds().to_string();
+    let words = ["--mode", "requests", "--protocol", "http2", "--clients", "100"];
+    let run = |sheet: &mut Sheet, at: usize, is_last: bool| {
+        let server = BenchServer::http2(lab, FULMAR, None, Wrapper::No)?;
+        let mut command = client(lab, SIDES[at], &words)?;
+        command.args(["--seconds", &seconds, "--url", &server.url("/tiny")]);
+        let (command, cpus) = match is_last {
+            true => (last(&command), &lab.cores.server),
+            false => (command, &lab.cores.client),
+        };
+        let line = lab.line(&command);
+        sheet.report.command(&line);
+        let found = json(&lab.start(command, cpus)?.output(END_TIMEOUT)?, &line)?;
+        server.stop()?;
+        let found = Interval(found);
+        // The interval ends between the body and the end of a response.
+        let odd = found.get("bytes") - 128.0 * found.get("requests");
+        match odd.abs() <= 128.0 * 100.0 {
+            true => Ok(found),
+            false => Err(BenchError::process(&line, "responses do not have 128 bytes")),
+        }
+    };
+    let timed = lab.interleave(lab.options.rounds, SIDES.len(), 1, |at, _| {
+        let (found, side) = (run(sheet, at, false)?, SIDES[at].0);
+        sheet.add(&CPU, row, side, found.cpu_us());
+        sheet.add(&CALLS_TIMED, row, side, found.calls());
+        sheet.add(&ALLOCATIONS, row, side, found.get("allocations") / found.get("requests"));
+        sheet.add(&CLOCK_READS, row, side, found.get("clock_reads") / found.get("turns"));
+        Ok(())
+    });
+    let saturated = lab.interleave(lab.few_rounds(), SIDES.len(), 1, |at, _| {
+        let found = run(sheet, at, true)?;
         sheet.add(&CALLS, row, SIDES[at].0, found.calls());
         Ok(())
     });

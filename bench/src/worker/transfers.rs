@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Client, Config, Request};
+use fulmar_client::{Client, Config, Protocol, Request};
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys as sys;
 use fulmar_tls::{ClientOptions, ClientTls, Roots};
@@ -51,9 +51,17 @@ fn mode(flags: &WorkerFlags) -> Result<TransferMode, Box<dyn Error>> {
     }
 }
 
+fn protocol(flags: &WorkerFlags) -> Result<Protocol, Box<dyn Error>> {
+    match flags.get::<String>("--protocol")?.as_deref() {
+        None | Some("http1") => Ok(Protocol::Negotiated),
+        Some("http2") => Ok(Protocol::Http2),
+        Some(other) => Err(format!("--protocol: unknown protocol '{other}'").into()),
+    }
+}
+
 /// Runs the client of bench/README.md; `allocations` returns the allocations so far.
 pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value, Box<dyn Error>> {
-    let (mode, clients) = (mode(flags)?, flags.need("--clients")?);
+    let (mode, clients) = (mode(flags)?, flags.need::<usize>("--clients")?);
     sys::raise_descriptors()?;
     let config = Config {
         connections_max: usize::MAX,
@@ -65,13 +73,22 @@ pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value
         let roots = Roots::empty().file(path);
         ClientTls::new(ClientOptions { roots, ..ClientOptions::default() })
     });
-    let how = Arc::new(fulmar_client::Options { tls: tls.transpose()?, ..Default::default() });
+    let (tls, protocol) = (tls.transpose()?, protocol(flags)?);
+    let how = Arc::new(fulmar_client::Options { tls, protocol, ..Default::default() });
     let requests = flags.all("--url").map(|url| Request::get(url).options(how.clone()).build());
     let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
     if requests.is_empty() {
         return Err("--url is missing".into());
     }
-    let transfers = Transfers::new(requests, mode, clients);
+    // Over HTTP/2 the transfers share a connection.
+    let connections = match protocol {
+        Protocol::Http2 if clients > STREAMS_MAX => {
+            return Err("--clients is more than the streams of a connection".into());
+        }
+        Protocol::Http2 => 1,
+        _ => clients,
+    };
+    let transfers = Transfers::new(requests, mode, clients, connections);
     let client = Client::new(sys::now(), sys::wall_clock(), transfers, config);
     let mut reactor = Reactor::new(client, Epoll::new()?);
     let (before, after) = match mode {
@@ -79,8 +96,11 @@ pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value
         TransferMode::Waiting => waiting(&mut reactor, clients, allocations)?,
         TransferMode::Pooled => pooled(&mut reactor, clients, allocations)?,
     };
-    let transfers = reactor.engine.application();
+    let (transfers, open) = (reactor.engine.application(), reactor.engine.connections());
     match transfers.errors() {
+        0 if protocol == Protocol::Http2 && open != connections => {
+            Err(format!("{open} connections, not {connections}").into())
+        }
         0 => Ok(after.since(&before)),
         count => Err(format!("{count} errors, the first: {}", transfers.failure()).into()),
     }
@@ -179,5 +199,7 @@ fn open(
     }
 }
 
+/// Streams of the connection, as in `libcurl.c`.
+const STREAMS_MAX: usize = 100;
 /// As libcurl: a server may be busy with 8,000 others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);

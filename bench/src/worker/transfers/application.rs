@@ -12,6 +12,8 @@ pub(super) struct Transfers {
     requests: Vec<Request>,
     mode: TransferMode,
     clients: usize,
+    /// The connections that they use.
+    connections: usize,
     started: usize,
     /// Connections that have had a response.
     responded: usize,
@@ -24,11 +26,17 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    pub(super) fn new(requests: Vec<Request>, mode: TransferMode, clients: usize) -> Self {
+    pub(super) fn new(
+        requests: Vec<Request>,
+        mode: TransferMode,
+        clients: usize,
+        connections: usize,
+    ) -> Self {
         Self {
             requests,
             mode,
             clients,
+            connections,
             started: 0,
             responded: 0,
             done: 0,
@@ -54,9 +62,9 @@ impl Transfers {
         self.mode != TransferMode::Waiting
     }
 
-    /// True once each of the N had a response on a connection of its own.
+    /// True once all are started, and each of their connections had a response.
     pub(super) fn all_responded(&self) -> bool {
-        self.responded >= self.clients
+        self.started == self.clients && self.responded >= self.connections
     }
 
     /// Sets how many more transfers are to be done.
