@@ -1,14 +1,16 @@
-//! `load-*`: `fulmar load` beside wrk, both against nginx.
+//! `load-*`: `fulmar load` beside wrk, both against nginx; over HTTP/2 beside h2load, both against
+//! h2o.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use super::{BenchScenario, CALLS, CPU};
 use crate::BenchError;
-use crate::lab::{Child, END_TIMEOUT, Lab, count, cpu_us, memory, wait};
-use crate::loads::{Priority, fulmar_load, wrk, wrk_requests};
+use crate::lab::{Child, END_TIMEOUT, Lab, children_cpu_us, count, cpu_us, memory, wait};
+use crate::loads::{BenchLoad, Priority, check_http2, fulmar_load, h2load, wrk, wrk_requests};
 use crate::report::{BarLimit, FULMAR, Metric, Sheet, grouped, lower, neutral};
-use crate::servers::{BenchServer, NginxServer};
+use crate::servers::{BenchServer, NginxServer, Wrapper};
 
 pub(super) const SCENARIOS: &[BenchScenario] = &[
     BenchScenario::new("load-nginx-64", "load: CPU per request beside wrk", |lab, sheet| {
@@ -27,6 +29,13 @@ pub(super) const SCENARIOS: &[BenchScenario] = &[
         },
     ),
     BenchScenario::new("load-calls-64", "load: system calls per request, saturated", calls),
+    BenchScenario::new("load-http2-1", "load: HTTP/2 beside h2load", |lab, sheet| {
+        http2_cpu(lab, sheet, 1)
+    }),
+    BenchScenario::new("load-http2-32", "load: HTTP/2 beside h2load", |lab, sheet| {
+        http2_cpu(lab, sheet, 32)
+    }),
+    BenchScenario::new("load-http2-memory", "load: memory of HTTP/2 streams", http2_memory),
     BenchScenario::new("load-stall", "load: p99 of an open loop over a stall of the server", stall),
 ];
 
@@ -131,6 +140,86 @@ fn calls(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
     nginx.stop()
 }
 
+/// CPU per response of whole runs, which open few connections. Of the servers h2o spends the least
+/// time on a response, so that it leaves the generator the most work.
+fn http2_cpu(lab: &Lab, sheet: &mut Sheet, connections: u32) -> Result<(), BenchError> {
+    let row = format!("{connections} x {STREAMS} streams");
+    sheet.limit(&CPU, &row, BarLimit::at_most_times(1.3));
+    let load = BenchLoad::http2(connections, STREAMS);
+    let (count, streams) = (connections.to_string(), STREAMS.to_string());
+    let words = ["--http2", "-m", &streams, "-c", &count];
+    let sides = ["h2load", FULMAR];
+    lab.interleave(lab.options.rounds, sides.len(), 1, |at, _| {
+        let server = http2_server(lab)?;
+        let (seconds, before) = (lab.seconds(), children_cpu_us());
+        let (responses, line) = match sides[at] {
+            FULMAR => {
+                let (cpus, url) = (&lab.cores.client, server.url("/tiny"));
+                let (report, line) =
+                    fulmar_load(lab, cpus, Priority::Normal, seconds, &words, &url)?;
+                let is_other = report["requests"] != report["status"]["200"];
+                if is_other || report["protocol"] != "HTTP/2" {
+                    return Err(BenchError::process(&line, "not only responses 200 of HTTP/2"));
+                }
+                (report["requests"].as_f64().unwrap_or(f64::NAN), line)
+            }
+            _ => load.run(lab, &server, "/tiny", seconds, false)?,
+        };
+        let us = children_cpu_us() - before;
+        server.stop()?;
+        sheet.report.command(&line);
+        sheet.add(&CPU, &row, sides[at], us / responses);
+        sheet.add(&PROCESS_SHARE, &row, sides[at], us / 1e6 / seconds);
+        Ok(())
+    })
+}
+
+/// Memory while all streams of 1,000 connections have a request outstanding.
+fn http2_memory(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
+    let (connections, row) = (1_000, "1,000 x 100 streams");
+    sheet.limit(&RSS, row, BarLimit::at_most_times(2.0));
+    sheet.note(&RSS, H2LOAD_SAMPLES);
+    let sides = ["h2load", FULMAR];
+    lab.interleave(lab.few_rounds(), sides.len(), 1, |at, _| {
+        let server = http2_server(lab)?;
+        let (count, streams) = (connections.to_string(), STREAMS.to_string());
+        let mut command = match sides[at] {
+            FULMAR => lab.fulmar(&["load", "--http2", "-c", &count, "-m", &streams, "-d"]),
+            _ => {
+                let mut command = h2load(lab, &BenchLoad::http2(connections, STREAMS))?;
+                command.arg("-D");
+                command
+            }
+        };
+        command.args([FOREVER_S.to_string(), server.url("/tiny")]);
+        sheet.report.command(&lab.line(&command));
+        let all = open_files(&server) + connections as usize;
+        let mut generator = lab.client(command)?;
+        generator.until(OPEN_TIMEOUT, |_| (open_files(&server) >= all).then_some(()))?;
+        wait(SETTLE + lab.options.interval);
+        sheet.add(&RSS, row, sides[at], memory(generator.id(), "VmRSS")? / 1e6);
+        if open_files(&server) < all {
+            return Err(BenchError::process(&server.line, "it has lost connections"));
+        }
+        generator.stop()?;
+        server.stop()
+    })
+}
+
+fn http2_server(lab: &Lab) -> Result<BenchServer, BenchError> {
+    let server = BenchServer::http2(lab, "h2o", None, Wrapper::No)?;
+    match check_http2(lab, &server, "/tiny", 128) {
+        // fulmar is measured without h2load, too.
+        Ok(()) | Err(BenchError::Missing(_)) => Ok(server),
+        Err(error) => Err(error),
+    }
+}
+
+/// The descriptors of a server.
+fn open_files(server: &BenchServer) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", server.pid)).map_or(0, Iterator::count)
+}
+
 /// nginx is stopped for one second of ten: an open loop has to report the requests that should have
 /// been sent, whose latency falls evenly from one second to nothing.
 fn stall(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
@@ -158,6 +247,10 @@ fn stall(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
 const RSS: Metric = lower("RSS of the generator", "MB").rows("connections");
 const GROWTH: Metric = lower("RSS after four times the requests", "x");
 const SHARE: Metric = neutral("CPU share of the load thread", "");
+const PROCESS_SHARE: Metric = neutral("CPU share of the generator", "");
+const H2LOAD_SAMPLES: &str = "Includes what h2load stores of up to a million responses.";
+/// At a time, on each connection of HTTP/2.
+const STREAMS: u32 = 100;
 const P99: Metric = neutral("p99", "ms");
 const P99_SENT: Metric = neutral("p99 from the send", "ms");
 /// The generators are stopped when the interval is over.
