@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that stall, in virtual time: nothing that costs them nothing extends a deadline.
+//! Clients of HTTP/2 that stall, in virtual time: frames that move no message extend no deadline.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
 use fulmar_tests::tls_end::TlsEnd;
 
-type Hand = ServerHand<App>;
+type DeadlineHand = ServerHand<App>;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
 /// A server whose timeouts are all ten seconds.
-fn hand(certs: Option<&Certs>) -> Hand {
+fn hand(certs: Option<&Certs>) -> DeadlineHand {
     ServerHand::new(|now| {
         let limits = Limits {
             idle_timeout: TEN_SECONDS,
@@ -41,16 +41,16 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-fn receive(hand: &mut Hand, peer: PeerId, client: &mut Http2Client) {
+fn receive(hand: &mut DeadlineHand, peer: PeerId, client: &mut Http2Client) {
     let received = std::mem::take(&mut hand.peer(peer).received);
     client.receive(&received);
 }
 
 /// Lets seconds pass, each after what `act` sends, until `done`; returns their number.
 fn seconds_until(
-    hand: &mut Hand,
-    mut act: impl FnMut(&mut Hand, u32),
-    mut done: impl FnMut(&mut Hand) -> bool,
+    hand: &mut DeadlineHand,
+    mut act: impl FnMut(&mut DeadlineHand, u32),
+    mut done: impl FnMut(&mut DeadlineHand) -> bool,
 ) -> u32 {
     for second in 0..60 {
         if done(hand) {
@@ -62,8 +62,7 @@ fn seconds_until(
     panic!("it lives on");
 }
 
-/// The client has opened its windows, and reads nothing from its socket. Its frames are no reason to
-/// wait for it.
+/// The client has opened its windows, and reads nothing from its socket. It sends frames instead.
 #[test]
 fn sent_frames_do_not_replace_reading() {
     for frame in [frame(0xee, 0, 0, &[0; 16_000]), frame(8, 0, 0, &[0, 0, 0, 1])] {
@@ -94,7 +93,7 @@ fn header_fragments_do_not_keep_stalled_streams() {
     let mut rest = Vec::new();
     receive(&mut hand, peer, &mut client);
     hand.send(peer, client.poll_bytes()); // acknowledgements
-    let mut act = |hand: &mut Hand, client: &mut Http2Client| {
+    let mut act = |hand: &mut DeadlineHand, client: &mut Http2Client| {
         client.request("GET", "/bytes/1", b"");
         let block = client.poll_bytes();
         // HEADERS without END_HEADERS; its CONTINUATION follows in a second.
@@ -165,7 +164,7 @@ fn exchange_of_a_gone_client_ends() {
     hand.jump(30 * SECOND);
     assert!(hand.peer(peer).closed.is_none(), "the application may take any time");
     hand.finish(peer);
-    let closed = |hand: &mut Hand| hand.peer(peer).closed.is_some();
+    let closed = |hand: &mut DeadlineHand| hand.peer(peer).closed.is_some();
     assert_eq!(seconds_until(&mut hand, |_, _| {}, closed), 10);
 }
 

@@ -12,9 +12,9 @@ use crate::transmit::{Segment, Transmit};
 
 /// One HTTP connection, which begins as HTTP/1.
 ///
-/// A server's becomes HTTP/2 if ALPN has chosen it (RFC 9113 §3.2), otherwise with the preface of the
-/// client ("prior knowledge", §3.3). So one port serves both, unless its owner switches HTTP/2 off:
-/// [`ServerConnection::set_http2`]. A client's becomes HTTP/2 when its owner decides so:
+/// A server's becomes HTTP/2 if ALPN has chosen it (RFC 9113 §3.2), otherwise with the preface of
+/// the client ("prior knowledge", §3.3). So one port serves both, unless its owner switches HTTP/2
+/// off: [`ServerConnection::set_http2`]. A client's becomes HTTP/2 when its owner decides so:
 /// [`ClientConnection::start_http2`].
 #[derive(Debug)]
 pub enum HttpConnection<S: Side> {

@@ -8,12 +8,12 @@ use fulmar_tests::process::{Serve, peer, run, text};
 use fulmar_tests::tree::{Tree, noise};
 
 /// The files of a server, and its certificate.
-struct Site {
+struct PeerSite {
     tree: Tree,
     certs: Certs,
 }
 
-impl Site {
+impl PeerSite {
     fn new() -> Self {
         let tree = Tree::new();
         tree.file("hello.txt", "hello, world\n");
@@ -55,7 +55,7 @@ impl Site {
 
 #[test]
 fn curl_exchanges_bodies_both_ways() {
-    let site = Site::new();
+    let site = PeerSite::new();
     let large = site.file("large.bin");
     site.for_each_server(|base| {
         let out = run(site.curl(base).arg(format!("{base}/large.bin")));
@@ -79,7 +79,7 @@ fn curl_exchanges_bodies_both_ways() {
 /// whatever the server.
 #[test]
 fn curl_multiplexes_transfers() {
-    let site = Site::new();
+    let site = PeerSite::new();
     site.with_tls(|base| {
         let mut curl = site.curl(base);
         curl.args([
@@ -104,7 +104,7 @@ fn curl_multiplexes_transfers() {
 /// The same port serves clients that do not know HTTP/2.
 #[test]
 fn curl_may_choose_http1() {
-    let site = Site::new();
+    let site = PeerSite::new();
     site.for_each_server(|base| {
         let target = format!("{base}/hello.txt");
         let mut curl = peer("curl");
@@ -116,7 +116,7 @@ fn curl_may_choose_http1() {
 
 #[test]
 fn nghttp_receives_files() {
-    let site = Site::new();
+    let site = PeerSite::new();
     let large = site.file("large.bin");
     site.for_each_server(|base| {
         let out = run(peer("nghttp").args(["--timeout=60"]).arg(format!("{base}/large.bin")));
@@ -133,7 +133,7 @@ fn nghttp_receives_files() {
 
 #[test]
 fn h2load_reports_no_error() {
-    let site = Site::new();
+    let site = PeerSite::new();
     site.for_each_server(|base| {
         for (target, count) in [("hello.txt", "3000"), ("bytes/20000", "1000"), ("large.bin", "20")]
         {
@@ -150,7 +150,7 @@ fn h2load_reports_no_error() {
 #[test]
 fn node_agrees() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/http2_client.js");
-    let site = Site::new();
+    let site = PeerSite::new();
     site.for_each_server(|base| {
         let out = run(peer("node").arg(&script).arg(base).arg(site.certs.ca()));
         assert_eq!(text(&out.stdout), "agreed\n", "{base}");

@@ -1,5 +1,4 @@
-//! Deadlines that pass: of a connection, and of exchanges that stall while others of their connection
-//! go on (HTTP/2).
+//! Deadlines that pass: of a connection, and of exchanges that stall while others go on (HTTP/2).
 
 use std::time::Instant;
 

@@ -202,8 +202,8 @@ impl Transport {
             let Some(piece) = next_piece(connection.poll_transmit(), &loaded) else { return };
             self.sends_messages = true;
             let (result, n) = match piece {
-                Piece::Bytes(bytes) => (self.layer.seal_loaded(bytes), bytes.len() as u64),
-                Piece::OfFile(part) => {
+                SealedPiece::Bytes(bytes) => (self.layer.seal_loaded(bytes), bytes.len() as u64),
+                SealedPiece::OfFile(part) => {
                     let part = &bytes[to_usize(loaded.len)..to_usize(len.min(loaded.len + part))];
                     loaded.len += part.len() as u64;
                     (self.layer.seal_loaded(part), part.len() as u64)
@@ -326,21 +326,23 @@ impl Above<'_> {
 }
 
 /// What a transmit begins with.
-enum Piece<'a> {
+enum SealedPiece<'a> {
     Bytes(&'a [u8]),
     /// So many bytes of the file that was loaded.
     OfFile(u64),
 }
 
 /// The next piece, if it is a part of the file behind `loaded`, or the bytes in front of one.
-fn next_piece<'a>(transmit: Option<Transmit<'a>>, loaded: &FileRange) -> Option<Piece<'a>> {
+fn next_piece<'a>(transmit: Option<Transmit<'a>>, loaded: &FileRange) -> Option<SealedPiece<'a>> {
     let Transmit { inline, segments, is_framed, .. } = transmit?;
     match segments {
         [Segment::File(part), ..] if inline.is_empty() => {
-            part.continues(loaded).then_some(Piece::OfFile(part.len))
+            part.continues(loaded).then_some(SealedPiece::OfFile(part.len))
         }
-        [Segment::Bytes(bytes), ..] if inline.is_empty() && is_framed => Some(Piece::Bytes(bytes)),
-        _ => (is_framed && !inline.is_empty()).then_some(Piece::Bytes(inline)),
+        [Segment::Bytes(bytes), ..] if inline.is_empty() && is_framed => {
+            Some(SealedPiece::Bytes(bytes))
+        }
+        _ => (is_framed && !inline.is_empty()).then_some(SealedPiece::Bytes(inline)),
     }
 }
 
