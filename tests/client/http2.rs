@@ -188,7 +188,7 @@ fn refused_requests_are_sent_again() {
 }
 
 #[test]
-fn a_server_that_refuses_everything_is_not_asked_for_ever() {
+fn refused_requests_are_sent_again_a_few_times_only() {
     let mut staged = Http2Staged::new(|_| vec![Http2Step::Reset(ErrorCode::RefusedStream)]);
     let id = staged.start("GET", "/");
     staged.run();
@@ -297,9 +297,9 @@ fn second_421_is_delivered() {
     assert_eq!((staged.peer.count("/"), staged.peer.accepted()), (4, 3));
 }
 
-/// Without GOAWAY nobody knows what was processed: only idempotent requests are sent again.
+/// Without GOAWAY the client cannot know which requests were processed: only idempotent requests are sent again.
 #[test]
-fn a_lost_connection_repeats_what_is_safe() {
+fn lost_connection_retries_idempotent_requests_only() {
     let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {
         (0, 1) => respond(request),
         (0, 5) => vec![Http2Step::Close],

@@ -333,7 +333,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         if self.flush(now) {
             self.act(now); // what sending led to; what it wants sent waits for the next turn
-            self.continue_partial(now); // but for a little more of what was shown in part
+            self.continue_partial(now); // sends more of partial transmits
         }
         self.executor.close(&mut self.close_queue);
         self.register_new(now);

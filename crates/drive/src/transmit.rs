@@ -66,7 +66,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.some_took_all = false;
     }
 
-    /// Reads the next parts of files and sends what came of it, socket by socket: so the bytes are
+    /// Reads the next parts of files and sends the resulting bytes, socket by socket: so they are
     /// still in the processor's cache when the kernel takes them, and their memory is there for
     /// the next socket. A layer that has room for parts of several files gets all of them first.
     fn send_loads(&mut self, now: Instant) {

@@ -281,7 +281,7 @@ impl<S: TlsSide> Session<S> {
         if self.stage != SessionStage::Open || self.incomplete || room == 0 {
             return Ok(Sealed::Bytes(0));
         }
-        // In whole records: what a frame header has taken leaves no rest of a part.
+        // Whole records, so that frame headers do not split a part.
         if let Some(range) = transmit.first_file(room.next_multiple_of(RECORD_SIZE) as u64) {
             return Ok(Sealed::Load(range));
         }

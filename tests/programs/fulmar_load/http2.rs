@@ -209,7 +209,7 @@ fn reset(id: &[u8; 4], code: u8) -> Vec<u8> {
 }
 
 #[test]
-fn reset_and_refused_streams_are_told_apart() {
+fn reset_and_refused_streams_are_counted_separately() {
     let url = scripted(|stream| respond_with(stream, |id| reset(id, 2)));
     let ended = load(&["--http2", "-m", "10", "-c", "1", "-n", "50", "--json", &url]);
     assert_eq!(ended.status.code(), Some(1), "no response: {ended:?}");

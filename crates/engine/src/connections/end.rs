@@ -22,7 +22,7 @@ pub enum End {
     File(io::Error),
     /// A deadline passed in this phase, or too few bytes had moved in it; `None`: while connecting.
     TimedOut(Option<Phase>),
-    /// Of one exchange of several (HTTP/2): it was reset, with this error code (RFC 9113 §7). The
+    /// HTTP/2: one stream was reset, with this error code (RFC 9113 §7). The
     /// connection goes on.
     Reset(u32),
     /// Its owner closed it with [`crate::Connections::cut`].

@@ -96,7 +96,7 @@ pub struct H2<S: Side> {
     /// Client: requests are for `https`.
     is_secure: bool,
     queue_max: u32,
-    /// Bytes that are framed at a time: what is framed cannot be overtaken.
+    /// Bytes that are framed at a time: framed bytes cannot be overtaken.
     fill_size: u32,
     /// Bytes sent from here that wait in the layer below.
     below: u32,
@@ -205,7 +205,7 @@ impl<S: Side> H2<S> {
             let is_stalled = stream.awaits_input(self.recv_window)
                 || stream.awaits_window(self.send_window)
                 || (with_tunnels && stream.is_tunnel);
-            // Where it is not the peer's turn, the time of the peer begins later.
+            // A stream that does not wait for the peer counts as moved: the peer's time begins later.
             let has_moved = std::mem::replace(&mut stream.moved, !is_stalled);
             match is_stalled && (all || !has_moved) {
                 true => self.fail_stream(slot, ErrorCode::Cancel),
@@ -309,7 +309,7 @@ impl<S: Side> H2<S> {
         }
     }
 
-    /// Resets a stream; its owner knows.
+    /// Resets a stream without an event: its owner needs none.
     fn reset_slot(&mut self, slot: StreamSlot, code: ErrorCode) {
         let Stream { id, send, .. } = self.streams[slot];
         // The server does not know of a stream whose request has not begun.

@@ -248,7 +248,7 @@ impl<S: Side> H2<S> {
         self.streams.has_ready(self.send_window.is_open())
     }
 
-    /// Frames queued bytes until enough is in the outbox: what is framed cannot be overtaken.
+    /// Frames queued bytes until enough is in the outbox: framed bytes cannot be overtaken.
     pub(super) fn fill(&mut self) {
         while self.outbox.size() < self.fill_size.into() && self.outbox.memory() < FILL_MEMORY_MAX {
             let Some(slot) = self.streams.next_ready(self.send_window.is_open()) else { return };

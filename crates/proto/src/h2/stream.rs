@@ -61,7 +61,7 @@ pub(super) enum RecvHalf {
     Ended,
 }
 
-/// What is queued and sent of a message.
+/// The send state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendHalf {
     /// The head is next.
