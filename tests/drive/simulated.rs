@@ -282,7 +282,7 @@ fn a_hostile_network_loses_only_what_it_breaks() {
 
 fn tls() -> (ClientTls, ServerTls) {
     let certs = Certs::new();
-    (https::client_tls(&certs), https::server_tls(&certs, CertOwner::Server))
+    (https::http1_tls(&certs), https::server_tls(&certs, CertOwner::Server))
 }
 
 #[test]

@@ -14,7 +14,7 @@ use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::buffers::bounded;
 use fulmar_tests::certs::{CertOwner, Certs};
-use fulmar_tests::https::{client_tls, server_tls};
+use fulmar_tests::https::{http1_tls, server_tls};
 use fulmar_tests::loops::{
     AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, TriggerMode, assert_quiet, client, idle,
     settle, turn_while,
@@ -123,7 +123,7 @@ fn decrypted_requests_are_served_without_another_event() {
     let layer: MakeLayer = Box::new(move |_| Some(Box::new(tls.session().ok()?)));
     let (proxy, ..) = tcp_proxy::proxy(loaded.expect("it is right").config, Some(layer));
     let (mut driver, address) = OwnLoop::start(proxy);
-    let mut peer = TlsPeer::connect(&client_tls(&certs), address);
+    let mut peer = TlsPeer::connect(&http1_tls(&certs), address);
     driver.turn_until(|_| {
         peer.turn();
         peer.end.established
