@@ -27,6 +27,8 @@ pub enum Http2Step {
     Reset(ErrorCode),
     /// GOAWAY: the last stream that is processed.
     GoAway(u32),
+    /// SETTINGS: the streams that a client may have open at a time.
+    StreamsMax(u32),
     /// Closes the connection.
     Close,
 }
@@ -110,6 +112,15 @@ impl ScriptedHttp2 {
         self.requests.iter().filter(|request| request.path == path).count()
     }
 
+    /// Performs a step on a connection without a request. It is sent in the next turn.
+    ///
+    /// # Panics
+    /// If there is no such connection, or it is closed.
+    pub fn perform(&mut self, connection: usize, step: Http2Step) {
+        let it = self.connections[connection].as_mut().expect("an open connection");
+        it.perform(StreamId::default(), step);
+    }
+
     /// Accepts, reads and responds without blocking.
     ///
     /// # Panics
@@ -126,7 +137,8 @@ impl ScriptedHttp2 {
                 match event {
                     Ok(request) => {
                         let steps = (self.script)(&request);
-                        steps.into_iter().for_each(|step| connection.perform(&request, step));
+                        let stream = StreamId(request.stream);
+                        steps.into_iter().for_each(|step| connection.perform(stream, step));
                         self.requests.push(request);
                     }
                     Err((stream, code)) => self.resets.push((at, stream, code)),
@@ -201,9 +213,8 @@ impl Http2Connection {
         complete
     }
 
-    fn perform(&mut self, request: &Http2Request, step: Http2Step) {
-        let stream = StreamId(request.stream);
-        let number = request.stream.to_be_bytes();
+    fn perform(&mut self, stream: StreamId, step: Http2Step) {
+        let number = stream.0.to_be_bytes();
         match step {
             Http2Step::Respond(body) => {
                 let len = BodyLen::Exact(body.len() as u64);
@@ -227,6 +238,12 @@ impl Http2Connection {
                 self.output.extend([0, 0, 8, GOAWAY, 0, 0, 0, 0, 0]);
                 self.output.extend(last.to_be_bytes());
                 self.output.extend([0; 4]);
+            }
+            Http2Step::StreamsMax(max) => {
+                self.poll_bytes();
+                self.output.extend([0, 0, 6, SETTINGS, 0, 0, 0, 0, 0]);
+                self.output.extend([0, MAX_CONCURRENT_STREAMS]);
+                self.output.extend(max.to_be_bytes());
             }
             Http2Step::Close => self.closes = true,
         }
@@ -266,4 +283,6 @@ impl Http2Connection {
 }
 
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const MAX_CONCURRENT_STREAMS: u8 = 3;

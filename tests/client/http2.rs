@@ -144,6 +144,14 @@ impl Http2Staged {
         self.client.0.with(|client, now| client.start(now, request))
     }
 
+    /// A few turns of both sides, after which the client has received what the server has sent.
+    fn exchange(&mut self) {
+        for _ in 0..3 {
+            self.peer.turn();
+            self.client.0.turn_within(Duration::from_millis(1)).expect("a turn");
+        }
+    }
+
     fn run_until(&mut self, mut done: impl FnMut(&Client<TransferRecorder>) -> bool) {
         let start = sys::now();
         while !done(&self.client.0.engine) {
@@ -212,6 +220,22 @@ fn a_reset_ends_one_transfer_with_its_code() {
     assert!(matches!(staged.result(reset), Err(Error::Reset(ErrorCode::EnhanceYourCalm))));
     assert_eq!(staged.result(whole).expect("a response"), b"/whole");
     assert_eq!(staged.peer.accepted(), 1);
+}
+
+/// SETTINGS may arrive at any time: the idle connection takes no request, and is closed.
+#[test]
+fn an_idle_connection_that_accepts_no_more_streams_is_replaced() {
+    let mut staged = Http2Staged::new(respond);
+    let first = staged.start("GET", "/first");
+    staged.run();
+    staged.peer.perform(0, Http2Step::StreamsMax(0));
+    staged.exchange();
+    let second = staged.start("GET", "/second");
+    staged.run();
+    assert_eq!(staged.result(first).expect("a response"), b"/first");
+    assert_eq!(staged.result(second).expect("a response"), b"/second");
+    assert_eq!((staged.peer.accepted(), staged.peer.requests[1].connection), (2, 1));
+    staged.run_until(|client| client.connections() == 1);
 }
 
 /// RFC 9113 §6.8: streams above the last one were not processed.

@@ -188,7 +188,7 @@ impl<A: Application> Client<A> {
             if !state.permit(now, origin) {
                 return;
             }
-            let Some(socket) = self.choose(origin, id) else { break };
+            let Some(socket) = self.choose(now, origin, id) else { break };
             self.core.state.pool.pop(origin);
             self.assign(now, socket, id);
             begun = true;
@@ -198,7 +198,7 @@ impl<A: Application> Client<A> {
 
     /// A connection for the transfer: one that carries many, the one used last, or one to pipeline
     /// on.
-    fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
+    fn choose(&mut self, now: Instant, origin: usize, id: TransferId) -> Option<SocketId> {
         let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
         let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
         if multiplexing == Multiplexing::Yes
@@ -206,10 +206,8 @@ impl<A: Application> Client<A> {
         {
             return Some(socket);
         }
-        let pool = &mut self.core.state.pool;
-        if let Some(at) = pool.idle_of(origin) {
-            pool.remove_idle(origin, at);
-            return Some(self.connections.key(at));
+        if let Some(socket) = self.choose_idle(now, origin) {
+            return Some(socket);
         }
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         let may_pipeline = pipelines && request.is_idempotent() && request.body().is_empty();
@@ -220,6 +218,23 @@ impl<A: Application> Client<A> {
             | Multiplexing::Yes
             | Multiplexing::OneExchange => None,
         }
+    }
+
+    /// The idle connection that was used last. One that accepts no request any more is closed: its
+    /// server has lowered the limit of streams to zero, or the connection is about to close.
+    #[inline]
+    fn choose_idle(&mut self, now: Instant, origin: usize) -> Option<SocketId> {
+        while let Some(at) = self.core.state.pool.idle_of(origin) {
+            self.core.state.pool.remove_idle(origin, at);
+            let socket = self.connections.key(at);
+            let (connection, _) = self.connections.get_mut(socket).expect(POOLED);
+            if connection.vacancy() > 0 {
+                return Some(socket);
+            }
+            connection.close_after();
+            self.connections.touch(now, socket, &mut self.core);
+        }
+        None
     }
 
     /// A connection with exchanges that accepts another one.
@@ -237,7 +252,7 @@ impl<A: Application> Client<A> {
 
     /// Begins an exchange.
     fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let entry = self.connections.get_mut(socket).expect("the pool has open connections only");
+        let entry = self.connections.get_mut(socket).expect(POOLED);
         self.core.assign(now, socket, entry, id);
         self.share(socket);
         self.connections.touch(now, socket, &mut self.core);
@@ -303,7 +318,9 @@ impl<A: Application> Client<A> {
         let origin = data.origin();
         let pool = &self.core.state.pool;
         if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
-            self.connections.close(socket); // its origin has had its share
+            // Its origin has had its share. Another command may have made it idle.
+            self.core.state.pool.remove_idle(origin, at);
+            self.connections.close(socket);
             return self.on_connection_removed(now, origin, false);
         }
         self.core.state.pool.insert_idle(origin, at);
@@ -321,7 +338,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn evict(&mut self, now: Instant) -> bool {
         let Some(at) = self.core.state.pool.oldest() else { return false };
         let socket = self.connections.key(at);
-        let data = self.connections.close(socket).expect("the pool has open connections only");
+        let data = self.connections.close(socket).expect(POOLED);
         self.core.state.pool.remove_idle(data.origin(), at);
         self.on_connection_removed(now, data.origin(), false);
         true
@@ -514,6 +531,7 @@ impl<A: Application> Client<A> {
 /// Exchanges for which a connection is kept while other origins wait for one. Opening another costs
 /// about as much as this many requests save.
 const FAIR_USES: u32 = 16;
+const POOLED: &str = "the pool has open connections only";
 
 impl<A: Application> Engine for Client<A> {
     #[inline]
