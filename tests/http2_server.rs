@@ -29,6 +29,8 @@ pub enum Http2Step {
     GoAway(u32),
     /// SETTINGS: the streams that a client may have open at a time.
     StreamsMax(u32),
+    /// A frame that breaks the protocol: DATA without a stream.
+    Violate,
     /// Closes the connection.
     Close,
 }
@@ -244,6 +246,10 @@ impl Http2Connection {
                 self.output.extend([0, 0, 6, SETTINGS, 0, 0, 0, 0, 0]);
                 self.output.extend([0, MAX_CONCURRENT_STREAMS]);
                 self.output.extend(max.to_be_bytes());
+            }
+            Http2Step::Violate => {
+                self.poll_bytes();
+                self.output.extend([0; 9]);
             }
             Http2Step::Close => self.closes = true,
         }

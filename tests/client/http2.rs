@@ -341,6 +341,34 @@ fn lost_connection_retries_idempotent_requests_only() {
     assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
 }
 
+/// The first transfer of the connection is removed in the turn in which the server breaks the
+/// protocol. That is no reason to send the others again, as behind a lost pipelined response.
+#[test]
+fn a_broken_connection_repeats_nothing_whatever_was_removed() {
+    let removed = Rc::new(Cell::new(None));
+    let recorder = TransferRecorder::with({
+        let removed = Rc::clone(&removed);
+        move |context, _, event| {
+            if matches!(event, TransferEvent::Head { .. }) {
+                context.remove(removed.get().expect("it was started first"));
+            }
+        }
+    });
+    let mut staged = Http2Staged::with(recorder, |request| match request.path.as_str() {
+        "/begun" => vec![Http2Step::Begin(b"begun".to_vec()), Http2Step::Violate],
+        _ => Vec::new(),
+    });
+    removed.set(Some(staged.start("GET", "/removed")));
+    let others = ["/silent", "/begun"].map(|path| staged.start("GET", path));
+    staged.run();
+    for id in others {
+        let result = staged.result(id);
+        let broken = Error::Peer(PeerError::Http2(ErrorCode::ProtocolError));
+        assert_eq!(format!("{result:?}"), format!("{:?}", Err::<&[u8], _>(broken)));
+    }
+    assert_eq!(staged.peer.accepted(), 1);
+}
+
 #[test]
 fn a_removed_transfer_resets_its_stream_only() {
     let mut staged = Http2Staged::new(|request| match request.path.as_str() {

@@ -15,7 +15,7 @@ use fulmar_proto::{
 use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
-use crate::connection_data::ConnectionData;
+use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_handler::ConnectionHandler;
 use crate::connection_key::Route;
 use crate::error::Error;
@@ -297,7 +297,7 @@ impl<A: Application> Client<A> {
         if !data.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(data.origin()));
         }
-        if !data.established || connection.io_state().finished {
+        if data.stage == ConnectionProgress::Opening || connection.io_state().finished {
             return;
         }
         if data.uses > 0 && self.core.state.pool.carries_one_exchange(data.origin()) {
@@ -481,7 +481,8 @@ impl<A: Application> Client<A> {
         if let Some(attempt) = data.attempt() {
             return self.handle_refused(now, (attempt, data.peer), socket, end);
         }
-        if !data.established {
+        let connecting = data.stage == ConnectionProgress::Opening;
+        if connecting {
             let known = self.core.state.pool.get(data.origin());
             let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
             let error = match end {
@@ -490,7 +491,7 @@ impl<A: Application> Client<A> {
             };
             self.core.fail_front(now, data.origin(), error);
         }
-        self.on_connection_removed(now, data.origin(), !data.established);
+        self.on_connection_removed(now, data.origin(), connecting);
     }
 
     /// Notes whether the server has taken bytes of a request since the transfer's timer was checked

@@ -12,8 +12,7 @@ pub(crate) struct ConnectionData {
     pub(crate) origin: u32,
     /// How it was opened; taken by its first exchange.
     pub(crate) opening: Option<Box<Opening>>,
-    /// The connection and every layer are established.
-    pub(crate) established: bool,
+    pub(crate) stage: ConnectionProgress,
     /// It is on the pool's list of connections that are pipelined on.
     pub(crate) shared: bool,
     /// The number of exchanges begun on it.
@@ -33,7 +32,7 @@ impl ConnectionData {
         Self {
             origin,
             opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
-            established: false,
+            stage: ConnectionProgress::Opening,
             shared: false,
             uses: 0,
             peer,
@@ -60,6 +59,17 @@ impl ConnectionData {
     pub(crate) fn origin(&self) -> usize {
         self.origin as usize
     }
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionProgress {
+    /// The socket, or a layer above it, is being opened.
+    Opening,
+    /// Established, with HTTP/1.
+    Http1,
+    /// Established, with HTTP/2.
+    Http2,
 }
 
 /// How a connection is opened.

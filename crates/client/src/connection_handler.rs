@@ -14,7 +14,7 @@ use fulmar_tls::{ClientSession, HTTP2};
 
 use crate::application::{Application, Context, TransferEvent};
 use crate::body;
-use crate::connection_data::ConnectionData;
+use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_key::Protocol;
 use crate::deadline::later;
 use crate::error::Error;
@@ -501,7 +501,6 @@ impl<A: Application> ConnectionHandler<A> {
         (connection, data): (&mut ClientConnection, &mut ConnectionData),
         is_http2: bool,
     ) {
-        data.established = true;
         if let Some(opening) = &mut data.opening {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
@@ -512,6 +511,9 @@ impl<A: Application> ConnectionHandler<A> {
         let is_http2 = is_http2 || key.protocol == Protocol::Http2;
         if is_http2 {
             connection.start_http2(key.tls.is_some());
+            data.stage = ConnectionProgress::Http2;
+        } else {
+            data.stage = ConnectionProgress::Http1;
         }
         known.multiplexing = match known.multiplexing {
             Multiplexing::OneExchange => Multiplexing::OneExchange,

@@ -9,7 +9,7 @@ use fulmar_proto::{PeerError, Phase};
 use fulmar_tls::TlsError;
 
 use crate::application::Application;
-use crate::connection_data::ConnectionData;
+use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_handler::ConnectionHandler;
 use crate::error::{Error, Waiting};
 use crate::request::Request;
@@ -26,10 +26,7 @@ impl<A: Application> ConnectionHandler<A> {
         end: End,
     ) {
         let first = data.owners.pop();
-        let multiplexed = first.is_some_and(|(_, id)| {
-            let transfer = self.state.active_on(socket, id);
-            transfer.is_some_and(|transfer| transfer.multiplexed)
-        });
+        let multiplexed = data.stage == ConnectionProgress::Http2;
         if !multiplexed
             && !data.owners.is_empty()
             && let Some(known) = self.state.pool.get_mut(data.origin())
