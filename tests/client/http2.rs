@@ -341,6 +341,27 @@ fn lost_connection_retries_idempotent_requests_only() {
     assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
 }
 
+/// Streams up to the last one of GOAWAY may have been processed, as without GOAWAY.
+#[test]
+fn a_connection_that_closes_behind_goaway_repeats_what_is_safe() {
+    let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {
+        (0, 1) => respond(request),
+        (0, 5) => vec![Http2Step::GoAway(5), Http2Step::Close],
+        (0, _) => Vec::new(),
+        _ => respond(request),
+    });
+    staged.start("GET", "/first");
+    staged.run();
+    let get = staged.start("GET", "/get");
+    let post = staged.start("POST", "/post");
+    staged.run();
+    assert_eq!(staged.result(get).expect("a response"), b"/get");
+    assert!(staged.client.0.engine.application().ended(get).retried);
+    let result = staged.result(post);
+    assert!(matches!(result, Err(Error::Peer(PeerError::Goaway))), "{result:?}");
+    assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
+}
+
 /// The first transfer of the connection is removed in the turn in which the server breaks the
 /// protocol. That is no reason to send the others again, as behind a lost pipelined response.
 #[test]

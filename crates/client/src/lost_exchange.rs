@@ -144,7 +144,9 @@ struct Loss {
 impl Loss {
     fn new(end: End) -> Self {
         let may_be_stale = match &end {
-            End::Closed | End::Failed(_) | End::Peer(PeerError::UnexpectedEof) => true,
+            End::Closed | End::Failed(_) => true,
+            // GOAWAY does not say whether the streams up to the last one were processed.
+            End::Peer(PeerError::UnexpectedEof | PeerError::Goaway) => true,
             End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),
             _ => false,
         };
