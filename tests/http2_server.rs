@@ -109,6 +109,12 @@ impl ScriptedHttp2 {
         self.connections.len()
     }
 
+    /// True once the client has sent GOAWAY on an open connection.
+    pub fn has_goaway(&self, connection: usize) -> bool {
+        let it = self.connections.get(connection).and_then(Option::as_ref);
+        it.is_some_and(|it| it.machine.expects_no_more_requests())
+    }
+
     /// The number of requests for this target.
     pub fn count(&self, path: &str) -> usize {
         self.requests.iter().filter(|request| request.path == path).count()

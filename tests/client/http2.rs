@@ -238,6 +238,27 @@ fn an_idle_connection_that_accepts_no_more_streams_is_replaced() {
     staged.run_until(|client| client.connections() == 1);
 }
 
+/// GOAWAY leaves at once, although nothing else moves on the connection.
+#[test]
+fn close_idle_announces_the_end_of_connections_in_use() {
+    let mut staged = Http2Staged::new(|request| match request.path.as_str() {
+        "/slow" => vec![Http2Step::Begin(b"begun".to_vec())],
+        _ => respond(request),
+    });
+    let slow = staged.start("GET", "/slow");
+    staged.run_until(|client| client.application().body(slow) == b"begun");
+    staged.exchange();
+    assert!(!staged.peer.has_goaway(0));
+    staged.client.0.with(Client::close_idle);
+    staged.exchange();
+    assert!(staged.peer.has_goaway(0));
+    assert_eq!(staged.client.0.engine.running(), 1);
+    let other = staged.start("GET", "/other");
+    staged.run_until(|client| client.running() == 1);
+    assert_eq!(staged.result(other).expect("a response"), b"/other");
+    assert_eq!((staged.peer.accepted(), staged.peer.count("/other")), (2, 1));
+}
+
 /// RFC 9113 §6.8: streams above the last one were not processed.
 #[test]
 fn requests_behind_a_goaway_are_sent_on_another_connection() {

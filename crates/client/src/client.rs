@@ -136,6 +136,7 @@ impl<A: Application> Client<A> {
                 && !data.owners.is_empty()
             {
                 connection.close_after();
+                self.connections.touch(now, socket, &mut self.core);
             }
         }
         self.run_commands(now);
