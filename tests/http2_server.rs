@@ -59,6 +59,8 @@ pub struct ScriptedHttp2 {
     listener: TcpListener,
     connections: Vec<Option<Http2Connection>>,
     script: Http2Script,
+    /// The steps at the begin of each connection of HTTP/2, behind the first SETTINGS.
+    pub greeting: Vec<Http2Step>,
     /// Every request, in the order of their completion.
     pub requests: Vec<Http2Request>,
     /// Resets by the client: connection, stream and code.
@@ -78,6 +80,7 @@ struct Http2Connection {
     scratch: Scratch,
     output: Vec<u8>,
     open: BTreeMap<u32, Http2Request>,
+    greeted: bool,
     /// The peer has ended its side.
     eof: bool,
     /// Closed as soon as the output is sent.
@@ -93,7 +96,8 @@ impl ScriptedHttp2 {
         let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
         listener.set_nonblocking(true).expect("a socket");
         let (connections, requests, resets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { listener, connections, script: Box::new(script), requests, resets }
+        let (script, greeting) = (Box::new(script), Vec::new());
+        Self { listener, connections, script, greeting, requests, resets }
     }
 
     /// Where it listens.
@@ -141,7 +145,7 @@ impl ScriptedHttp2 {
         for at in 0..self.connections.len() {
             let Some(mut connection) = self.connections[at].take() else { continue };
             connection.read();
-            for event in connection.requests(at) {
+            while let Some(event) = connection.poll_request(at, &self.greeting) {
                 match event {
                     Ok(request) => {
                         let steps = (self.script)(&request);
@@ -167,6 +171,7 @@ impl Http2Connection {
             scratch: Scratch::default(),
             output: Vec::new(),
             open: BTreeMap::new(),
+            greeted: false,
             eof: false,
             closes: false,
         }
@@ -184,11 +189,21 @@ impl Http2Connection {
         }
     }
 
-    /// The requests that are complete, and resets by the client.
-    fn requests(&mut self, connection: usize) -> Vec<Result<Http2Request, (u32, u32)>> {
-        let mut complete = Vec::new();
+    /// The next complete request, or the stream and code of a reset by the client.
+    fn poll_request(
+        &mut self,
+        connection: usize,
+        greeting: &[Http2Step],
+    ) -> Option<Result<Http2Request, (u32, u32)>> {
+        let complete = self.poll_complete(connection);
+        if self.machine.is_http2() && !std::mem::replace(&mut self.greeted, true) {
+            greeting.iter().for_each(|step| self.perform(StreamId::default(), step.clone()));
+        }
+        complete
+    }
+
+    fn poll_complete(&mut self, connection: usize) -> Option<Result<Http2Request, (u32, u32)>> {
         let mut input = Input::all(&mut self.input, self.eof);
-        let is_http2 = |machine: &ServerConnection| machine.is_http2();
         while let Ok(Some(event)) = self.machine.poll_event(&mut input, &mut self.scratch) {
             let stream = event.stream();
             match event {
@@ -197,7 +212,7 @@ impl Http2Connection {
                     let request = Http2Request {
                         connection,
                         stream: stream.0,
-                        is_http2: is_http2(&self.machine),
+                        is_http2: self.machine.is_http2(),
                         method: text(head.method),
                         path: text(head.target),
                         body: Vec::new(),
@@ -210,15 +225,19 @@ impl Http2Connection {
                     }
                     self.machine.release(stream, bytes.len());
                 }
-                Event::End { .. } => complete.extend(self.open.remove(&stream.0).map(Ok)),
+                Event::End { .. } => {
+                    if let Some(request) = self.open.remove(&stream.0) {
+                        return Some(Ok(request));
+                    }
+                }
                 Event::Reset { code, .. } => {
                     self.open.remove(&stream.0);
-                    complete.push(Err((stream.0, code)));
+                    return Some(Err((stream.0, code)));
                 }
                 Event::Informational { .. } | Event::Writable { .. } | Event::Upgraded { .. } => {}
             }
         }
-        complete
+        None
     }
 
     fn perform(&mut self, stream: StreamId, step: Http2Step) {

@@ -120,8 +120,15 @@ impl Http2Staged {
         recorder: TransferRecorder,
         script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static,
     ) -> Self {
-        let now = sys::now();
-        let client = Client::new(now, sys::wall_clock(), recorder, Config::default());
+        Self::with_config(Config::default(), recorder, script)
+    }
+
+    fn with_config(
+        config: Config,
+        recorder: TransferRecorder,
+        script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static,
+    ) -> Self {
+        let client = Client::new(sys::now(), sys::wall_clock(), recorder, config);
         Self { client: OwnLoop::by_calls(client).0, peer: ScriptedHttp2::new(script) }
     }
 
@@ -220,6 +227,36 @@ fn a_reset_ends_one_transfer_with_its_code() {
     assert!(matches!(staged.result(reset), Err(Error::Reset(ErrorCode::EnhanceYourCalm))));
     assert_eq!(staged.result(whole).expect("a response"), b"/whole");
     assert_eq!(staged.peer.accepted(), 1);
+}
+
+/// A client opens at most 100 streams before SETTINGS arrive. The others wait for them, as the
+/// connection may carry them all.
+#[test]
+fn one_connection_takes_all_streams_that_its_server_accepts() {
+    let mut staged = Http2Staged::new(respond);
+    staged.peer.greeting = vec![Http2Step::StreamsMax(1_000)];
+    let all: Vec<TransferId> = (0..300).map(|_| staged.start("GET", "/a")).collect();
+    staged.run();
+    assert!(all.iter().all(|id| staged.result(*id).is_ok()));
+    assert_eq!((staged.peer.accepted(), staged.peer.requests.len()), (1, 300));
+}
+
+/// SETTINGS with a higher limit cause no other event.
+#[test]
+fn a_raised_limit_of_streams_is_used() {
+    let config = Config { per_host_max: 1, ..Config::default() };
+    let mut staged = Http2Staged::with_config(config, TransferRecorder::default(), |_| Vec::new());
+    staged.peer.greeting = vec![Http2Step::StreamsMax(2)];
+    for path in ["/a", "/b"] {
+        staged.start("GET", path);
+    }
+    staged.exchange();
+    staged.start("GET", "/c");
+    staged.exchange();
+    assert_eq!(staged.peer.requests.len(), 2, "the third one waits");
+    staged.peer.perform(0, Http2Step::StreamsMax(4));
+    staged.exchange();
+    assert_eq!((staged.peer.accepted(), staged.peer.requests.len()), (1, 3));
 }
 
 /// SETTINGS may arrive at any time: the idle connection takes no request, and is closed.

@@ -316,13 +316,13 @@ impl<A: Application> Client<A> {
             return self.connections.touch(now, socket, &mut self.core);
         }
         data.owners.release_memory();
-        let origin = data.origin();
+        let (origin, stage) = (data.origin(), data.stage);
         let pool = &self.core.state.pool;
         if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
             // Its origin has had its share. Another command may have made it idle.
             self.core.state.pool.remove_idle(origin, at);
             self.connections.close(socket);
-            return self.on_connection_removed(now, origin, false);
+            return self.on_connection_removed(now, origin, stage);
         }
         self.core.state.pool.insert_idle(origin, at);
         if connection.io_state().wants_write {
@@ -341,17 +341,22 @@ impl<A: Application> Client<A> {
         let socket = self.connections.key(at);
         let data = self.connections.close(socket).expect(POOLED);
         self.core.state.pool.remove_idle(data.origin(), at);
-        self.on_connection_removed(now, data.origin(), false);
+        self.on_connection_removed(now, data.origin(), data.stage);
         true
     }
 
     /// An origin has one connection less, or one attempt at one.
-    pub(crate) fn on_connection_removed(&mut self, now: Instant, origin: usize, connecting: bool) {
+    pub(crate) fn on_connection_removed(
+        &mut self,
+        now: Instant,
+        origin: usize,
+        stage: ConnectionProgress,
+    ) {
         let state = &mut self.core.state;
         let known = state.pool.get_mut(origin).expect(CONNECTED);
         known.connections -= 1;
-        known.connecting -= usize::from(connecting);
-        if connecting && known.multiplexing == Multiplexing::Unknown {
+        known.connecting -= usize::from(stage.is_opening());
+        if stage == ConnectionProgress::Opening && known.multiplexing == Multiplexing::Unknown {
             known.multiplexing = Multiplexing::No; // the next attempts need not wait for each other
         }
         match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
@@ -482,8 +487,7 @@ impl<A: Application> Client<A> {
         if let Some(attempt) = data.attempt() {
             return self.handle_refused(now, (attempt, data.peer), socket, end);
         }
-        let connecting = data.stage == ConnectionProgress::Opening;
-        if connecting {
+        if data.stage == ConnectionProgress::Opening {
             let known = self.core.state.pool.get(data.origin());
             let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
             let error = match end {
@@ -492,7 +496,7 @@ impl<A: Application> Client<A> {
             };
             self.core.fail_front(now, data.origin(), error);
         }
-        self.on_connection_removed(now, data.origin(), connecting);
+        self.on_connection_removed(now, data.origin(), data.stage);
     }
 
     /// Notes whether the server has taken bytes of a request since the transfer's timer was checked

@@ -68,8 +68,21 @@ pub(crate) enum ConnectionProgress {
     Opening,
     /// Established, with HTTP/1.
     Http1,
-    /// Established, with HTTP/2.
+    /// Established, with HTTP/2. The limit of streams is unknown until SETTINGS arrive.
+    AwaitsSettings,
+    /// HTTP/2, with the SETTINGS of the server.
     Http2,
+}
+
+impl ConnectionProgress {
+    /// True if the connection may turn out to carry more transfers than it can take now.
+    pub(crate) fn is_opening(self) -> bool {
+        matches!(self, Self::Opening | Self::AwaitsSettings)
+    }
+
+    pub(crate) fn is_http2(self) -> bool {
+        matches!(self, Self::AwaitsSettings | Self::Http2)
+    }
 }
 
 /// How a connection is opened.

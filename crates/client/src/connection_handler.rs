@@ -464,9 +464,13 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
                     self.state.commands.push_back(Command::Race(attempt));
                 }
             }
+            ConnectionEvent::InputUsed => {
+                if let ClientConnection::Http2(connection) = connection {
+                    self.check_streams_max(socket, connection, data);
+                }
+            }
             // Transfers receive a fault with the end of the connection.
             ConnectionEvent::Replaced { .. }
-            | ConnectionEvent::InputUsed
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
@@ -506,13 +510,13 @@ impl<A: Application> ConnectionHandler<A> {
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
         }
         let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);
-        known.connecting -= 1;
         let key = known.key.key();
         let is_http2 = is_http2 || key.protocol == Protocol::Http2;
         if is_http2 {
             connection.start_http2(key.tls.is_some());
-            data.stage = ConnectionProgress::Http2;
+            data.stage = ConnectionProgress::AwaitsSettings;
         } else {
+            known.connecting -= 1;
             data.stage = ConnectionProgress::Http1;
         }
         known.multiplexing = match known.multiplexing {
@@ -521,6 +525,27 @@ impl<A: Application> ConnectionHandler<A> {
             _ => Multiplexing::No,
         };
         self.state.commands.push_back(Command::Freed(socket));
+    }
+
+    /// SETTINGS may have arrived: the server accepts fewer streams from now on, or more.
+    #[inline(never)] // HTTP/1 has no part of it
+    fn check_streams_max(
+        &mut self,
+        socket: SocketId,
+        connection: &proto::h2::H2<proto::Client>,
+        data: &mut ConnectionData,
+    ) {
+        if !data.shared && !data.owners.is_empty() && connection.vacancy() > 0 {
+            self.state.commands.push_back(Command::Freed(socket));
+        }
+        let origin = data.origin();
+        if data.stage == ConnectionProgress::AwaitsSettings
+            && connection.peer_streams_max().is_some()
+        {
+            data.stage = ConnectionProgress::Http2;
+            self.state.pool.get_mut(origin).expect(CONNECTED).connecting -= 1;
+            self.state.commands.push_back(Command::Dispatch(origin));
+        }
     }
 
     fn handle_event(

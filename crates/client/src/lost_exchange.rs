@@ -9,7 +9,7 @@ use fulmar_proto::{PeerError, Phase};
 use fulmar_tls::TlsError;
 
 use crate::application::Application;
-use crate::connection_data::{ConnectionData, ConnectionProgress};
+use crate::connection_data::ConnectionData;
 use crate::connection_handler::ConnectionHandler;
 use crate::error::{Error, Waiting};
 use crate::request::Request;
@@ -26,7 +26,7 @@ impl<A: Application> ConnectionHandler<A> {
         end: End,
     ) {
         let first = data.owners.pop();
-        let multiplexed = data.stage == ConnectionProgress::Http2;
+        let multiplexed = data.stage.is_http2();
         if !multiplexed
             && !data.owners.is_empty()
             && let Some(known) = self.state.pool.get_mut(data.origin())

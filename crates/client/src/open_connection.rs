@@ -16,7 +16,7 @@ use url::Host;
 use crate::application::Application;
 use crate::attempt::Attempt;
 use crate::client::Client;
-use crate::connection_data::ConnectionData;
+use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
@@ -197,7 +197,7 @@ impl<A: Application> Client<A> {
     fn fail_layer(&mut self, now: Instant, at: u32, error: LayerError) -> bool {
         let attempt = self.core.state.attempts.remove(at as usize);
         self.core.fail_front(now, attempt.origin, Error::Layer(error));
-        self.on_connection_removed(now, attempt.origin, true);
+        self.on_connection_removed(now, attempt.origin, ConnectionProgress::Opening);
         false
     }
 
@@ -263,7 +263,7 @@ impl<A: Application> Client<A> {
             let error = Error::Connect(ConnectError { tried: attempt.tried, is_proxy });
             self.core.fail_front(now, origin, error);
         }
-        self.on_connection_removed(now, origin, true);
+        self.on_connection_removed(now, origin, ConnectionProgress::Opening);
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct OriginPool {
     pub(crate) host: usize,
     /// The number of connections, with idle ones and those being opened.
     pub(crate) connections: usize,
-    /// How many of them are being opened.
+    /// How many of them are being opened, or await SETTINGS of HTTP/2: what they carry is unknown.
     pub(crate) connecting: usize,
     /// The number of transfers on them.
     pub(crate) active: usize,
