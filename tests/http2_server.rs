@@ -42,6 +42,8 @@ pub struct Http2Request {
     pub connection: usize,
     /// Its stream.
     pub stream: u32,
+    /// The turn of the server in which it was complete.
+    pub turn: usize,
     /// It came over HTTP/2.
     pub is_http2: bool,
     /// The method.
@@ -59,6 +61,7 @@ pub struct ScriptedHttp2 {
     listener: TcpListener,
     connections: Vec<Option<Http2Connection>>,
     script: Http2Script,
+    turns: usize,
     /// The steps at the begin of each connection of HTTP/2, behind the first SETTINGS.
     pub greeting: Vec<Http2Step>,
     /// Every request, in the order of their completion.
@@ -97,7 +100,7 @@ impl ScriptedHttp2 {
         listener.set_nonblocking(true).expect("a socket");
         let (connections, requests, resets) = (Vec::new(), Vec::new(), Vec::new());
         let (script, greeting) = (Box::new(script), Vec::new());
-        Self { listener, connections, script, greeting, requests, resets }
+        Self { listener, connections, script, turns: 0, greeting, requests, resets }
     }
 
     /// Where it listens.
@@ -138,6 +141,7 @@ impl ScriptedHttp2 {
     /// # Panics
     /// If a socket cannot be used, or a client breaks the protocol.
     pub fn turn(&mut self) {
+        self.turns += 1;
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true).expect("a socket");
             self.connections.push(Some(Http2Connection::new(stream)));
@@ -147,7 +151,8 @@ impl ScriptedHttp2 {
             connection.read();
             while let Some(event) = connection.poll_request(at, &self.greeting) {
                 match event {
-                    Ok(request) => {
+                    Ok(mut request) => {
+                        request.turn = self.turns;
                         let steps = (self.script)(&request);
                         let stream = StreamId(request.stream);
                         steps.into_iter().for_each(|step| connection.perform(stream, step));
@@ -212,6 +217,7 @@ impl Http2Connection {
                     let request = Http2Request {
                         connection,
                         stream: stream.0,
+                        turn: 0, // set when it is complete
                         is_http2: self.machine.is_http2(),
                         method: text(head.method),
                         path: text(head.target),

@@ -208,7 +208,7 @@ fn refused_requests_are_sent_again_a_few_times_only() {
     let id = staged.start("GET", "/");
     staged.run();
     assert!(matches!(staged.result(id), Err(Error::Reset(ErrorCode::RefusedStream))));
-    assert_eq!(staged.peer.count("/"), 6);
+    assert_eq!(staged.peer.count("/"), 7, "the first one is sent before SETTINGS");
 }
 
 #[test]
@@ -239,6 +239,31 @@ fn one_connection_takes_all_streams_that_its_server_accepts() {
     staged.run();
     assert!(all.iter().all(|id| staged.result(*id).is_ok()));
     assert_eq!((staged.peer.accepted(), staged.peer.requests.len()), (1, 300));
+}
+
+/// A server accepts ten streams at a time. Only its first connection begins with a hundred, and
+/// no transfer fails for it.
+#[test]
+fn a_low_limit_of_streams_is_remembered() {
+    let taken = Cell::new(((0, 0), 0));
+    let mut staged = Http2Staged::new(move |request| {
+        let now = (request.connection, request.turn);
+        let (of, count) = taken.get();
+        let count = if of == now { count + 1 } else { 1 };
+        taken.set((now, count));
+        match count {
+            ..=10 => respond(request),
+            _ => vec![Http2Step::Reset(ErrorCode::RefusedStream)],
+        }
+    });
+    staged.peer.greeting = vec![Http2Step::StreamsMax(10)];
+    let all: Vec<TransferId> = (0..500).map(|_| staged.start("POST", "/a")).collect();
+    staged.run();
+    for id in all {
+        assert_eq!(staged.result(id).expect("a response"), b"/a");
+    }
+    assert_eq!(staged.peer.requests.len(), 500 + 90);
+    assert!(staged.peer.accepted() > 1);
 }
 
 /// SETTINGS with a higher limit cause no other event.

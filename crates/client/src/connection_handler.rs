@@ -143,7 +143,10 @@ impl<A: Application> ConnectionHandler<A> {
         }
         data.uses += 1;
         data.owners.push(stream, id);
-        transfer.multiplexed = connection.is_http2();
+        (transfer.multiplexed, transfer.is_early) = match connection {
+            ClientConnection::Http1(_) => (false, false),
+            ClientConnection::Http2(it) => (true, it.peer_streams_max().is_none()),
+        };
         transfer.unsent = if transfer.request.body().is_empty() { 0 } else { u64::MAX };
         transfer.socket = socket;
         transfer.stream = stream;
@@ -515,6 +518,11 @@ impl<A: Application> ConnectionHandler<A> {
         if is_http2 {
             connection.start_http2(key.tls.is_some());
             data.stage = ConnectionProgress::AwaitsSettings;
+            if let (ClientConnection::Http2(connection), Some(max)) =
+                (connection, known.streams_max)
+            {
+                connection.set_streams_expected(max.max(1)); // the limit may have been raised
+            }
         } else {
             known.connecting -= 1;
             data.stage = ConnectionProgress::Http1;
@@ -538,12 +546,13 @@ impl<A: Application> ConnectionHandler<A> {
         if !data.shared && !data.owners.is_empty() && connection.vacancy() > 0 {
             self.state.commands.push_back(Command::Freed(socket));
         }
+        let Some(max) = connection.peer_streams_max() else { return };
         let origin = data.origin();
-        if data.stage == ConnectionProgress::AwaitsSettings
-            && connection.peer_streams_max().is_some()
-        {
+        let known = self.state.pool.get_mut(origin).expect(CONNECTED);
+        known.streams_max = Some(max);
+        if data.stage == ConnectionProgress::AwaitsSettings {
             data.stage = ConnectionProgress::Http2;
-            self.state.pool.get_mut(origin).expect(CONNECTED).connecting -= 1;
+            known.connecting -= 1;
             self.state.commands.push_back(Command::Dispatch(origin));
         }
     }

@@ -92,7 +92,8 @@ impl<A: Application> ConnectionHandler<A> {
         let Some(transfer) = self.state.active_on(socket, id) else { return }; // it was cancelled
         let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
         let replayable = silent && transfer.request.body().is_replayable();
-        let refusals = transfer.extra.as_ref().map_or(0, |extra| extra.refusals);
+        let early = usize::from(transfer.is_early);
+        let refusals = transfer.extra.as_ref().map_or(0, |extra| extra.refusals[early]);
         let request = match code {
             ErrorCode::RefusedStream if replayable && refusals < REFUSALS_MAX => {
                 Some(transfer.request.clone())
@@ -105,7 +106,7 @@ impl<A: Application> ConnectionHandler<A> {
             && let Some(transfer) = self.state.transfers.get_mut(id.0)
         {
             transfer.retried = true;
-            transfer.extra().refusals += 1;
+            transfer.extra().refusals[early] += 1;
         }
         self.detach(now, id, request, Error::Reset(code));
     }
@@ -187,5 +188,6 @@ pub(crate) fn failure(end: End) -> Error {
 }
 
 /// How often a request is sent again that the server refuses to process: it may have lowered its
-/// limit of streams while many were on their way.
+/// limit of streams while many were on their way. Those that were sent before any limit was known
+/// count apart.
 const REFUSALS_MAX: u8 = 5;

@@ -50,6 +50,8 @@ pub(crate) struct OriginPool {
     /// The server supports pipelining.
     pub(crate) pipelines: bool,
     pub(crate) multiplexing: Multiplexing,
+    /// HTTP/2: the last limit of streams that the server has announced.
+    pub(crate) streams_max: Option<u32>,
     pub(crate) waits_for_connection: bool,
     idle: IndexList,
     shared: IndexList,
@@ -168,6 +170,7 @@ impl Pool {
             addresses,
             pipelines: true,
             multiplexing,
+            streams_max: None,
             waits_for_connection: false,
             idle: IndexList::default(),
             shared: IndexList::default(),

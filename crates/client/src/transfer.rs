@@ -57,6 +57,8 @@ pub(crate) struct Transfer {
     pub(crate) reused: bool,
     /// The connection carries other transfers, too: HTTP/2.
     pub(crate) multiplexed: bool,
+    /// HTTP/2: it was sent before the server had announced its limit of streams.
+    pub(crate) is_early: bool,
     /// Bytes followed the response.
     pub(crate) excess: bool,
     /// The response came before the request's body was begun.
@@ -101,8 +103,9 @@ pub(crate) struct Extra {
     pub(crate) next: Option<Request>,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) retries: u8,
-    /// How often the server has refused to process it.
-    pub(crate) refusals: u8,
+    /// How often the server has refused to process it: when its limit of streams was known, and
+    /// before ([`Transfer::is_early`]).
+    pub(crate) refusals: [u8; 2],
     /// The response to a request with this key was 421: it has a connection of its own.
     pub(crate) misdirected: bool,
     /// The credentials of the current request.
@@ -202,6 +205,7 @@ impl Transfer {
             retried: false,
             reused: false,
             multiplexed: false,
+            is_early: false,
             unsent: 0,
             excess: false,
             withheld: false,

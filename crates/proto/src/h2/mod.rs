@@ -452,6 +452,14 @@ impl H2<crate::event::Client> {
         (self.incoming != Incoming::Settings).then_some(self.peer.streams_max)
     }
 
+    /// The limit of streams until the server's SETTINGS arrive, as another connection has learned
+    /// it. By default 100.
+    pub fn set_streams_expected(&mut self, max: u32) {
+        if self.incoming == Incoming::Settings {
+            self.peer.streams_max = max;
+        }
+    }
+
     /// Requests have `https` as their `:scheme`; otherwise `http`.
     pub fn set_secure(&mut self, is_secure: bool) {
         self.is_secure = is_secure;
