@@ -151,6 +151,10 @@ impl Http2Staged {
         self.client.0.with(|client, now| client.start(now, request))
     }
 
+    fn act<O>(&mut self, act: impl FnOnce(&mut Context<'_>) -> O) -> O {
+        self.client.0.with(|client, now| client.with(now, |_, context| act(context)))
+    }
+
     /// A few turns of both sides, after which the client has received what the server has sent.
     fn exchange(&mut self) {
         for _ in 0..3 {
@@ -443,6 +447,31 @@ fn a_connection_that_closes_behind_goaway_repeats_what_is_safe() {
     let result = staged.result(post);
     assert!(matches!(result, Err(Error::Peer(PeerError::Goaway))), "{result:?}");
     assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
+}
+
+/// A connection is lost while a paused transfer has its whole response: the others do not wait for
+/// it, and end as with any lost connection.
+#[test]
+fn a_paused_response_survives_its_connection_and_others_are_repeated() {
+    let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {
+        (0, 1 | 3) => respond(request),
+        (0, 7) => vec![Http2Step::Close],
+        (0, _) => Vec::new(),
+        _ => respond(request),
+    });
+    staged.start("GET", "/first");
+    staged.run();
+    let held = staged.start("GET", "/held");
+    staged.act(|context| context.pause(held));
+    let get = staged.start("GET", "/get");
+    let post = staged.start("POST", "/post");
+    staged.run_until(|client| client.running() == 1);
+    assert_eq!(staged.result(get).expect("a response"), b"/get");
+    assert!(matches!(staged.result(post), Err(Error::Closed)), "{:?}", staged.result(post));
+    staged.act(|context| context.resume(held));
+    staged.run();
+    assert_eq!(staged.result(held).expect("a response"), b"/held");
+    assert_eq!((staged.peer.accepted(), staged.peer.count("/get")), (2, 2));
 }
 
 /// The first transfer of the connection is removed in the turn in which the server breaks the

@@ -620,7 +620,10 @@ impl<A: Application> ConnectionHandler<A> {
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
             proto::Event::Reset { stream, code } => {
                 data.owners.remove(stream);
-                self.on_stream_reset(now, socket, id, ErrorCode::from_code(code));
+                match connection.eof_error() {
+                    Some(error) => self.on_stream_lost(now, socket, id, data, error),
+                    None => self.on_stream_reset(now, socket, id, ErrorCode::from_code(code)),
+                }
             }
         }
     }

@@ -52,6 +52,19 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
+    /// The connection was lost, and remains only for responses that are complete.
+    pub(crate) fn on_stream_lost(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        id: TransferId,
+        data: &ConnectionData,
+        error: PeerError,
+    ) {
+        let loss = Loss::new(End::Peer(error));
+        self.on_exchange_lost(now, socket, id, data, loss, PlaceOnConnection::Stream);
+    }
+
     fn on_exchange_lost(
         &mut self,
         now: Instant,

@@ -134,6 +134,14 @@ impl ClientConnection {
         *self = Self::Http2(Box::new(connection));
     }
 
+    /// As [`H2::eof_error`]. A connection of HTTP/1 ends as a whole.
+    pub fn eof_error(&self) -> Option<PeerError> {
+        match self {
+            Self::Http1(_) => None,
+            Self::Http2(it) => it.eof_error(),
+        }
+    }
+
     /// As [`H1::has_excess`]. HTTP/2 has no byte outside of streams.
     pub fn has_excess(&self) -> bool {
         match self {

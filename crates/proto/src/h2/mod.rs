@@ -452,6 +452,12 @@ impl H2<crate::event::Client> {
         (self.incoming != Incoming::Settings).then_some(self.peer.streams_max)
     }
 
+    /// Set once the server has ended its side while a whole response was held: an [`Event::Reset`]
+    /// of another stream comes from this end of the connection, and has this reason.
+    pub fn eof_error(&self) -> Option<PeerError> {
+        self.eof.then(|| self.lost_error())
+    }
+
     /// The limit of streams until the server's SETTINGS arrive, as another connection has learned
     /// it. By default 100.
     pub fn set_streams_expected(&mut self, max: u32) {
@@ -496,7 +502,10 @@ impl<S: Side> Connection for H2<S> {
         let left = (frame::ID_MAX - self.next_opened.0.min(frame::ID_MAX)) / 2;
         match self.state {
             ConnectionState::Open
-                if !S::SERVER && self.shutdown == Shutdown::None && !self.peer_shutdown =>
+                if !S::SERVER
+                    && self.shutdown == Shutdown::None
+                    && !self.peer_shutdown
+                    && !self.eof =>
             {
                 self.peer.streams_max.min(STREAMS_OPENED_MAX).saturating_sub(open).min(left)
             }

@@ -253,17 +253,16 @@ impl<S: Side> H2<S> {
     }
 
     /// The peer has ended its side. A server completes the responses to whole requests, a client
-    /// delivers whole responses that are held.
+    /// delivers whole responses that are held; the owner learns from [`H2::eof_error`] that its
+    /// other streams were lost with the connection.
     fn end_input(&mut self, input: &mut Input<'_>) -> Result<(), PeerError> {
         input.clear();
         self.eof = true;
         let has_whole = self.streams.iter().any(|stream| stream.recv == RecvHalf::Ended);
         if !S::SERVER && !self.streams.is_empty() && !has_whole {
+            let error = self.lost_error();
             self.fail(ErrorCode::NoError);
-            return Err(match self.peer_shutdown {
-                true => PeerError::Goaway,
-                false => PeerError::UnexpectedEof,
-            });
+            return Err(error);
         }
         let mut at = 0;
         while let Some(slot) = self.streams.nth(at) {
@@ -278,6 +277,14 @@ impl<S: Side> H2<S> {
         }
         self.finish_if_idle();
         Ok(())
+    }
+
+    /// Why streams end without a response at the end of the input.
+    pub(super) fn lost_error(&self) -> PeerError {
+        match self.peer_shutdown {
+            true => PeerError::Goaway,
+            false => PeerError::UnexpectedEof,
+        }
     }
 
     /// Parses the next frame, or the next part of one.

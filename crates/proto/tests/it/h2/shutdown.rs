@@ -195,6 +195,22 @@ fn the_end_of_the_input_ends_requests_without_a_response() {
     peer.feed(goaway(3, ErrorCode::InternalError));
     peer.end();
     assert_eq!(peer.error, Some(PeerError::Goaway));
+    // A whole response that is held is delivered all the same.
+    for (frames, error) in
+        [(Vec::new(), PeerError::UnexpectedEof), (goaway(3, ErrorCode::NoError), PeerError::Goaway)]
+    {
+        let mut peer = RawPeer::client(2);
+        peer.connection.set_held(StreamId(1), true);
+        peer.feed([frame(HEADERS, WHOLE, 1, block(&[(":status", b"204")])), frames].concat());
+        assert_eq!(peer.connection.eof_error(), None);
+        peer.end();
+        assert_eq!((peer.connection.eof_error(), peer.connection.vacancy()), (Some(error), 0));
+        assert_eq!((peer.events.len(), peer.events[0].as_str()), (1, "3 reset 8"));
+        peer.connection.set_held(StreamId(1), false);
+        peer.end();
+        assert_eq!(peer.events[1..], ["1 head 204 [] Empty", "1 end "]);
+        assert!(peer.error.is_none() && peer.connection.io_state().closed);
+    }
     let mut idle = RawPeer::client(0);
     idle.end();
     assert!(idle.error.is_none() && idle.connection.io_state().closed);
