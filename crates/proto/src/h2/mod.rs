@@ -13,8 +13,9 @@
 //! ```
 //!
 //! A stream that is held keeps its data in memory, limited by its window: the frames of the others
-//! are behind it. Received bytes are counted until they are released, by their stream and by the
-//! connection; a stream that is closed returns all of its own.
+//! are behind it. Received bytes are counted until they are released, by their stream and, on a
+//! server, by the connection; a stream that is closed returns all of its own. A client's connection
+//! counts none: streams that are held would stop the others, and each has a window of its own.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -250,9 +251,11 @@ impl<S: Side> H2<S> {
         }
     }
 
-    /// Returns received bytes to the windows of the stream and the connection.
+    /// Returns released bytes to the windows of the stream and, on a server, of the connection.
     fn consume_of(&mut self, slot: StreamSlot, bytes: u32) {
-        self.consume(bytes);
+        if S::SERVER {
+            self.consume(bytes);
+        }
         let stream = &mut self.streams[slot];
         // No byte follows the end of a message, and none is wanted behind a complete response.
         if stream.recv == RecvHalf::Ended || (S::SERVER && stream.drains_request()) {
@@ -333,7 +336,9 @@ impl<S: Side> H2<S> {
     /// Removes a closed stream, and returns its bytes to the connection's window.
     fn remove(&mut self, slot: StreamSlot) {
         let stream = self.streams.remove(slot);
-        self.consume(stream.unreleased);
+        if S::SERVER {
+            self.consume(stream.unreleased);
+        }
         self.finish_if_idle();
     }
 

@@ -379,9 +379,12 @@ impl<S: Side> H2<S> {
         }
         self.note_data(id, len, data, end_stream)?;
         let overhead = u32::try_from(prefix + padding).expect("at most 256");
-        match self.streams.find(id) {
-            Some(slot) => self.consume_of(slot, overhead),
-            None => self.consume(overhead),
+        let slot = self.streams.find(id);
+        if let Some(slot) = slot {
+            self.consume_of(slot, overhead);
+        }
+        if !S::SERVER || slot.is_none() {
+            self.consume(overhead);
         }
         Ok(Some(DataFrame { stream: id, data, padding, end_stream }))
     }
@@ -486,11 +489,17 @@ impl<S: Side> H2<S> {
         }
         stream.unreleased += len_of(len);
         let bytes = input.take(len);
-        if stream.parks() {
-            stream.parked.push(&bytes);
-            return None;
+        let step = match stream.parks() {
+            true => {
+                stream.parked.push(&bytes);
+                None
+            }
+            false => Some(ScratchEvent::Data { stream: stream.id, bytes }),
+        };
+        if !S::SERVER {
+            self.consume(len_of(len));
         }
-        Some(ScratchEvent::Data { stream: stream.id, bytes })
+        step
     }
 
     /// END_STREAM has arrived.

@@ -112,6 +112,38 @@ fn no_stream_is_credited_behind_its_end() {
     assert_eq!(peer.increments(1), 0);
 }
 
+/// Sixteen windows of streams are the window of a client's connection. If they are held, other
+/// streams receive all the same, and each holds no more than its window.
+#[test]
+fn held_streams_of_a_client_leave_the_connection_open() {
+    const STREAM: usize = 1 << 20;
+    let mut peer = RawPeer::client(17);
+    for id in (0..17).map(|n| 2 * n + 1) {
+        peer.feed(frame(HEADERS, END_HEADERS, id, block(&[(":status", b"200")])));
+        if id < 33 {
+            peer.connection.set_held(StreamId(id), true);
+        }
+    }
+    let piece = vec![b'x'; STREAM / 64];
+    for id in (0..16).map(|n| 2 * n + 1) {
+        (0..64).for_each(|_| peer.feed(data(0, id, &piece)));
+        assert_eq!(peer.increments(id), 0);
+    }
+    (0..640).for_each(|_| peer.feed(data(0, 33, &piece)));
+    assert_eq!(peer.errors(), "");
+    assert!(peer.increments(33) >= 9 * STREAM as u64);
+    // Held bytes are not credited to the connection a second time, whatever becomes of them.
+    peer.connection.reset(StreamId(1), Reset::Cancelled);
+    peer.connection.set_held(StreamId(3), false);
+    peer.feed([]);
+    let (arrived, credited) = (26 * STREAM as u64, peer.increments(0));
+    assert!((arrived - (8 << 20)..=arrived).contains(&credited), "{credited}");
+    assert!(peer.increments(3) >= STREAM as u64 / 2);
+    peer.feed(data(0, 1, b"x"));
+    peer.feed(data(0, 5, b"x"));
+    assert_eq!(peer.errors(), "RST_STREAM 1 CANCEL, RST_STREAM 5 FLOW_CONTROL_ERROR");
+}
+
 /// Receives more until the connection is credited: then with every byte that has arrived.
 fn assert_no_leak(mut peer: RawPeer<Server>, mut arrived: u64, name: &str) {
     assert_eq!((peer.connection.open_streams(), peer.error), (0, None), "{name}");
