@@ -672,7 +672,10 @@ impl LoadHandler {
         (connection, conn): (&mut ClientConnection, &mut Conn),
     ) {
         let freed = std::mem::take(&mut self.freed);
-        if let ClientConnection::Http2(it) = connection {
+        if let (ClientConnection::Http2(it), Outstanding::ByStream(flights)) =
+            (&*connection, &mut conn.flights)
+        {
+            flights.note_received(self.nanos(now));
             // SETTINGS may have changed the limit.
             it.peer_streams_max().into_iter().for_each(|max| self.tally.note_streams_max(max));
         } else if !freed {

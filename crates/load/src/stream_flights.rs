@@ -13,6 +13,7 @@ pub(crate) struct StreamFlights {
     list: VecDeque<StreamFlight>,
     unsent: usize, // the number of youngest ones queued in this turn
     refusals: u32, // since the last response
+    received: u64, // when something arrived on the connection, or it was established
 }
 
 /// A request on its stream.
@@ -27,7 +28,7 @@ impl StreamFlights {
     /// Room for this many without an allocation.
     pub(crate) fn new(streams: u16) -> Self {
         let list = VecDeque::with_capacity(streams.into());
-        Self { list, unsent: 0, refusals: 0 }
+        Self { list, unsent: 0, refusals: 0, received: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -75,6 +76,17 @@ impl StreamFlights {
     /// When the oldest was sent.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.list.front().map(|it| it.flight.sent)
+    }
+
+    /// Bytes have arrived on the connection, whatever they are.
+    pub(crate) fn note_received(&mut self, now: u64) {
+        self.received = now;
+    }
+
+    /// True if nothing has arrived for `timeout`, nor a response to the oldest request.
+    pub(crate) fn is_silent(&self, now: u64, timeout: u64) -> bool {
+        let since = self.oldest().map(|sent| sent.max(self.received));
+        since.is_some_and(|since| since.saturating_add(timeout) <= now)
     }
 
     /// The requests queued in this turn are sent now.

@@ -33,7 +33,8 @@ impl LoadHandler {
         }
     }
 
-    /// Resets the streams that have timed out. True if there was one.
+    /// Resets the streams that have timed out. True if there was one. If the whole connection is
+    /// silent, it is not used again: it ends with its streams.
     pub(super) fn expire_streams(
         &mut self,
         at: u64,
@@ -46,6 +47,9 @@ impl LoadHandler {
         else {
             return false;
         };
+        if flights.is_silent(at, timeout) {
+            return false;
+        }
         let before = flights.len();
         while flights.oldest().is_some_and(|sent| sent.saturating_add(timeout) <= at)
             && let Some((stream, _)) = flights.pop()

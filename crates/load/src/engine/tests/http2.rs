@@ -114,6 +114,17 @@ fn requests_to_a_silent_server_time_out() {
 }
 
 #[test]
+fn a_connection_without_a_byte_for_the_timeout_is_opened_again() {
+    let options = http2(10, 5_000, |o| {
+        (o.connections, o.timeout) = (1, Duration::from_millis(50));
+    });
+    let world = run(&options, |n| if n == 1_000 { Treatment::Stall } else { Treatment::Answer });
+    let [("timeout", n)] = world.errors()[..] else { panic!("{:?}", world.errors()) };
+    assert!((1..=10).contains(&n), "{n}");
+    assert_eq!((world.tally().answered, world.tally().opened), (5_000 - n, 2));
+}
+
+#[test]
 fn lost_connections_fail_their_streams() {
     const EARLY: &[u8] = b"";
     for (fate, error) in [(Treatment::Reset, "reset"), (Treatment::Bytes(EARLY, true), "closed")] {
