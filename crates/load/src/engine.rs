@@ -259,10 +259,11 @@ impl Load {
                 self.connections.touch(now, socket, &mut self.core);
             }
             let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
-            let Some(sent) = conn.flights.oldest() else { continue };
-            if sent.saturating_add(timeout) > at {
+            let oldest = conn.flights.oldest().map(|sent| sent.saturating_add(timeout));
+            let Some(due) = oldest.or_else(|| self.core.fail_blocked(at, conn)) else { continue };
+            if due > at {
                 conn.armed = true;
-                let deadline = self.core.instant(sent + timeout);
+                let deadline = self.core.instant(due);
                 self.connections.set_timer(socket, Some(deadline));
             } else if let Some(conn) = self.connections.close(socket) {
                 self.core.lose(at, conn, &End::TimedOut(None));
@@ -490,6 +491,12 @@ impl LoadHandler {
                 break;
             };
             self.start(at, planned, socket, connection, conn);
+        }
+        if let (ClientConnection::Http2(it), Outstanding::ByStream(flights)) =
+            (&*connection, &mut conn.flights)
+            && flights.note_vacancy(at, it.vacancy())
+        {
+            self.fresh.push(socket); // for a timer
         }
     }
 

@@ -11,9 +11,10 @@ use crate::flights::Flight;
 #[derive(Debug)]
 pub(crate) struct StreamFlights {
     list: VecDeque<StreamFlight>,
-    unsent: usize, // the number of youngest ones queued in this turn
-    refusals: u32, // since the last response
-    received: u64, // when something arrived on the connection, or it was established
+    unsent: usize,        // the number of youngest ones queued in this turn
+    refusals: u32,        // since the last response
+    received: u64,        // when something arrived on the connection, or it was established
+    blocked: Option<u64>, // since then the server accepts no stream, and none is open
 }
 
 /// A request on its stream.
@@ -28,7 +29,7 @@ impl StreamFlights {
     /// Room for this many without an allocation.
     pub(crate) fn new(streams: u16) -> Self {
         let list = VecDeque::with_capacity(streams.into());
-        Self { list, unsent: 0, refusals: 0, received: 0 }
+        Self { list, unsent: 0, refusals: 0, received: 0, blocked: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,6 +82,24 @@ impl StreamFlights {
     /// Bytes have arrived on the connection, whatever they are.
     pub(crate) fn note_received(&mut self, now: u64) {
         self.received = now;
+    }
+
+    /// The server accepts a stream, or none. True if the latter begins without an open stream.
+    pub(crate) fn note_vacancy(&mut self, now: u64, vacancy: u32) -> bool {
+        let is_blocked = vacancy == 0 && self.list.is_empty();
+        let begins = is_blocked && self.blocked.is_none();
+        self.blocked = is_blocked.then(|| self.blocked.unwrap_or(now));
+        begins
+    }
+
+    /// Since when the server accepts no stream, while none is open.
+    pub(crate) fn blocked(&self) -> Option<u64> {
+        self.blocked
+    }
+
+    /// Requests that waited for a stream have failed: the next ones wait from now on.
+    pub(crate) fn restart_blocked(&mut self, now: u64) {
+        self.blocked = Some(now);
     }
 
     /// True if nothing has arrived for `timeout`, nor a response to the oldest request.

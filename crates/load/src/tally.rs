@@ -30,7 +30,8 @@ pub enum ErrorKind {
     Protocol,
     /// HTTP/2: the server reset the stream, or its response was malformed.
     StreamReset,
-    /// HTTP/2: the server refused streams again and again, and completed no response.
+    /// HTTP/2: the server refused streams again and again, and completed no response; or it
+    /// accepted no stream within the timeout.
     StreamRefused,
     /// HTTP/2: the server ended the connection with GOAWAY before the response was complete.
     Goaway,

@@ -60,6 +60,26 @@ impl LoadHandler {
         flights.len() < before
     }
 
+    /// Fails the next requests, as many as a connection has streams, if its server has accepted no
+    /// stream during the timeout. Returns when the next ones fail, if they may.
+    pub(super) fn fail_blocked(&mut self, at: u64, conn: &mut Conn) -> Option<u64> {
+        let timeout = nanos_of(self.plan.timeout);
+        let Outstanding::ByStream(flights) = &mut conn.flights else { return None };
+        let due = flights.blocked()?.saturating_add(timeout);
+        if due > at {
+            return Some(due);
+        }
+        for _ in 0..self.plan.depth {
+            if self.work.take(at).is_none() {
+                break;
+            }
+            self.tally.issued += 1;
+            self.tally.fail(ErrorKind::StreamRefused, 1);
+        }
+        flights.restart_blocked(at);
+        Some(at.saturating_add(timeout))
+    }
+
     /// An established connection was lost.
     pub(super) fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
         self.tally.established -= 1;

@@ -71,6 +71,19 @@ fn a_server_that_refuses_every_stream_fails_the_requests() {
 }
 
 #[test]
+fn a_server_that_accepts_no_stream_fails_the_requests() {
+    const NO_STREAMS: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\0\
+        \0\0\x04\x03\0\0\0\0\x01\0\0\0\x07"; // SETTINGS, and REFUSED_STREAM for stream 1
+    for rate in [None, Some(100)] {
+        let options = http2(10, 100, |o| (o.timeout, o.rate) = (Duration::from_secs(2), rate));
+        let world = run(&options, |_| Treatment::Bytes(NO_STREAMS, false));
+        assert_eq!(world.errors(), [("stream_refused", 100)], "{rate:?}");
+        assert_eq!((world.requests, world.tally().issued), (4, 100));
+        assert_eq!((world.tally().streams_max, world.tally().opened), (Some(0), 4));
+    }
+}
+
+#[test]
 fn a_reset_stream_fails_alone() {
     let options = http2(20, 2_000, |_| {});
     let reset = Treatment::ResetStream(Reset::Internal);
