@@ -46,7 +46,7 @@ pub(super) enum SettingChange {
 }
 
 impl PeerSettings {
-    /// Applies one setting. Applies one setting. Checks those that only clients, or only servers, may send.
+    /// Applies one setting. Checks those that only clients, or only servers, may send.
     pub(super) fn apply<S: Side>(
         &mut self,
         id: u16,
