@@ -302,9 +302,9 @@ impl<A: Application> Client<A> {
             return;
         }
         if data.uses > 0 && self.core.state.pool.carries_one_exchange(data.origin()) {
-            let origin = data.origin();
+            let (origin, stage) = (data.origin(), data.stage);
             self.connections.close(socket);
-            return self.on_connection_removed(now, origin, false);
+            return self.on_connection_removed(now, origin, stage);
         }
         if connection.vacancy() == 0 {
             match connection {

@@ -144,7 +144,7 @@ impl<A: Application> ConnectionHandler<A> {
         data.uses += 1;
         data.owners.push(stream, id);
         (transfer.multiplexed, transfer.is_early) = match connection {
-            ClientConnection::Http1(_) => (false, false),
+            ClientConnection::Http1(..) => (false, false),
             ClientConnection::Http2(it) => (true, it.peer_streams_max().is_none()),
         };
         transfer.unsent = if transfer.request.body().is_empty() { 0 } else { u64::MAX };

@@ -137,7 +137,7 @@ impl ClientConnection {
     /// As [`H2::eof_error`]. A connection of HTTP/1 ends as a whole.
     pub fn eof_error(&self) -> Option<PeerError> {
         match self {
-            Self::Http1(_) => None,
+            Self::Http1(..) => None,
             Self::Http2(it) => it.eof_error(),
         }
     }

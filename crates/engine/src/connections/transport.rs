@@ -262,6 +262,7 @@ impl Transport {
         let phase = match (&self.state, above.phase) {
             (LayerState::Opening, _) => Phase::Handshake,
             (LayerState::Failed { .. }, _) => Phase::Send,
+            (LayerState::Finished { .. }, Phase::Linger) if sends => Phase::Send,
             (_, Phase::Idle | Phase::Application | Phase::Linger)
                 if sends && self.sends_messages =>
             {
