@@ -189,10 +189,13 @@ fn nghttpd_is_a_peer() {
         let body = noise(700_000);
         let echo = Request::with_method("POST", &format!("{base}/echo"));
         let echo = echo.body(RequestBody::Bytes(body.clone().into())).options(options.clone());
+        // nghttpd resets an upload that began before its small window was known, although RFC 9113
+        // §6.9.2 has it accept that.
         let mut client = client();
+        fetch_many(&mut client, &format!("{base}/small"), &options, 1);
         let id = client.start(&echo.build().expect("a request"));
         client.run();
-        assert!(client.recorder().body(id) == body, "{:?}", client.recorder().ended(id));
+        assert!(client.recorder().body(id) == body, "{:?}", client.recorder().ended(id).result);
     }
 }
 

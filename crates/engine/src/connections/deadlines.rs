@@ -82,9 +82,13 @@ impl<C: Connection, T> Entry<C, T> {
     /// Ends exchanges that stall, each with an event. Returns the time of the next sweep.
     fn sweep(&mut self, now: Tick, ticks: &TimeoutTicks, is_late: bool) -> Tick {
         let span = match self.phase {
-            Some(phase) if restarts_with_bytes(phase) => self.span(ticks),
+            Some(Phase::Body | Phase::Send | Phase::Tunnel) => self.span(ticks),
             // The connection does not wait for bytes, but some of its exchanges may.
-            Some(_) | None => ticks.of(Phase::Send),
+            Some(Phase::Idle | Phase::Head | Phase::Application | Phase::Linger) => {
+                ticks.of(Phase::Send)
+            }
+            // A client's exchanges have deadlines of their owner.
+            Some(Phase::Handshake | Phase::Response) | None => return Tick::NEVER,
         };
         Tick::from_number(self.connection.sweep(now.number(), span.number(), is_late))
     }
