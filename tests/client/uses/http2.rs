@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -168,7 +169,7 @@ fn h2o_is_a_peer() {
     let file = dir.path().join("h2o.conf");
     fs::write(&file, config).expect("room");
     let _server = ChildProcess::start(peer("h2o").arg("-c").arg(&file));
-    eventually("h2o listens", || socket.exists());
+    eventually("h2o listens", || UnixStream::connect(&socket).is_ok());
     let options =
         Options { tls: Some(client_tls(&certs)), unix_socket: Some(socket), ..Options::default() };
     assert_eq!(exchange_with("https://localhost", &options.into(), site.path()), 1);
