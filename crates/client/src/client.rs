@@ -507,8 +507,8 @@ impl<A: Application> Client<A> {
             return;
         }
         let Some((connection, _)) = self.connections.get(transfer.socket) else { return };
-        let unsent = connection.unsent(transfer.stream);
-        if std::mem::replace(&mut transfer.unsent, unsent) > unsent {
+        let taken = transfer.sent.saturating_sub(connection.unsent(transfer.stream));
+        if std::mem::replace(&mut transfer.taken, taken) < taken {
             transfer.since = now;
         }
     }

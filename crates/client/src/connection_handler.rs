@@ -147,7 +147,7 @@ impl<A: Application> ConnectionHandler<A> {
             ClientConnection::Http1(..) => (false, false),
             ClientConnection::Http2(it) => (true, it.peer_streams_max().is_none()),
         };
-        transfer.unsent = if transfer.request.body().is_empty() { 0 } else { u64::MAX };
+        transfer.taken = 0;
         transfer.socket = socket;
         transfer.stream = stream;
         transfer.peer = data.peer;

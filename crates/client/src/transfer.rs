@@ -42,8 +42,8 @@ pub(crate) struct Transfer {
     pub(crate) timestamps: Timestamps,
     pub(crate) received: u64,
     pub(crate) sent: u64,
-    /// HTTP/2: bytes of the request that were not sent when the transfer's timer was checked.
-    pub(crate) unsent: u64,
+    /// HTTP/2: bytes of the body that had been sent when the transfer's timer was checked.
+    pub(crate) taken: u64,
     pub(crate) status: u16,
     pub(crate) len: Option<u64>,
     pub(crate) peer: Option<IpAddr>,
@@ -206,7 +206,7 @@ impl Transfer {
             reused: false,
             multiplexed: false,
             is_early: false,
-            unsent: 0,
+            taken: 0,
             excess: false,
             withheld: false,
             body: BodyUse::Deliver,
