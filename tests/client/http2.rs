@@ -445,7 +445,7 @@ fn a_connection_that_closes_behind_goaway_repeats_what_is_safe() {
     assert_eq!(staged.result(get).expect("a response"), b"/get");
     assert!(staged.client.0.engine.application().ended(get).retried);
     let result = staged.result(post);
-    assert!(matches!(result, Err(Error::Peer(PeerError::Goaway))), "{result:?}");
+    assert!(matches!(result, Err(Error::Peer(PeerError::Goaway(_)))), "{result:?}");
     assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
 }
 

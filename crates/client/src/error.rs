@@ -25,7 +25,8 @@ pub enum Error {
     Proxy(io::Error),
     /// The server broke the protocol.
     Peer(PeerError),
-    /// The server has ended the exchange: HTTP/2 (RFC 9113 §6.4).
+    /// HTTP/2: the stream was reset by the server, or because its response was malformed (RFC 9113
+    /// §6.4, §8.1.1).
     Reset(ErrorCode),
     /// The connection was closed before the response began.
     Closed,
@@ -148,7 +149,7 @@ impl fmt::Display for Error {
             Self::Layer(error) => error.fmt(f),
             Self::Proxy(error) => write!(f, "the connection to the proxy failed: {error}"),
             Self::Peer(error) => error.fmt(f),
-            Self::Reset(code) => write!(f, "the server ended the exchange with {code}"),
+            Self::Reset(code) => write!(f, "the stream of HTTP/2 was reset: {code}"),
             Self::Closed => f.write_str("the server closed the connection without a response"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
             Self::TimedOut(waiting) => write!(f, "timed out: {waiting}"),

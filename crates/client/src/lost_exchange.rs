@@ -160,7 +160,7 @@ impl Loss {
         let may_be_stale = match &end {
             End::Closed | End::Failed(_) => true,
             // GOAWAY does not say whether the streams up to the last one were processed.
-            End::Peer(PeerError::UnexpectedEof | PeerError::Goaway) => true,
+            End::Peer(PeerError::UnexpectedEof | PeerError::Goaway(_)) => true,
             End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),
             _ => false,
         };

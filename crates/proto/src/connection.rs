@@ -277,7 +277,7 @@ pub enum PeerError {
     /// More interim responses than [`crate::h1::INTERIM_LEN_MAX`].
     TooManyInterim,
     /// The server ended the connection with GOAWAY (RFC 9113 §6.8), and responses are missing.
-    Goaway,
+    Goaway(ErrorCode),
     /// The server responded in HTTP/1 to the preface of HTTP/2 (RFC 9113 §3.4).
     NotHttp2,
     /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
@@ -302,6 +302,9 @@ impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Http2(code) => return write!(f, "HTTP/2 connection error {code}"),
+            Self::Goaway(code) => {
+                return write!(f, "the server closed the connection with GOAWAY ({code})");
+            }
             Self::HeadTooLarge => "the head is too large",
             Self::TooManyFields => "the head has too many fields",
             Self::TargetTooLong => "the request target is too long",
@@ -321,7 +324,6 @@ impl fmt::Display for PeerError {
             Self::Unsolicited => "bytes arrived that belong to no exchange",
             Self::UnexpectedUpgrade => "an upgrade that was not asked for",
             Self::TooManyInterim => "too many interim responses",
-            Self::Goaway => "the server ended the connection with GOAWAY",
             Self::NotHttp2 => "the server does not speak HTTP/2",
         })
     }

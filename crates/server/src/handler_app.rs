@@ -217,7 +217,8 @@ impl<H: Handler> HandlerApp<H> {
             self.server.exchange_failed(now, session, &mut state, None, error);
         }
         if let End::Peer(error) = end
-            && *error != PeerError::UnexpectedEof // no client is left to respond to
+            // No client is left to respond to, or GOAWAY was the response.
+            && !matches!(error, PeerError::UnexpectedEof | PeerError::Http2(_))
             && state.status == 0
         {
             state.status = error.status();

@@ -97,7 +97,7 @@ impl LoadHandler {
                 }
             }
             End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
-            End::Peer(PeerError::Goaway) => self.tally.fail(ErrorKind::Goaway, n),
+            End::Peer(PeerError::Goaway(_)) => self.tally.fail(ErrorKind::Goaway, n),
             End::Peer(error) => {
                 self.tally.note_broken(*error);
                 match n {

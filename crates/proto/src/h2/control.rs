@@ -144,12 +144,10 @@ impl<S: Side> H2<S> {
 
     /// The peer accepts no more streams, and did not process those after the last one.
     fn handle_goaway(&mut self, payload: &[u8]) -> Result<(), ErrorCode> {
-        let (last, _) = payload.split_first_chunk::<4>().ok_or(ErrorCode::FrameSizeError)?;
-        if payload.len() < GOAWAY_SIZE_MIN {
-            return Err(ErrorCode::FrameSizeError);
-        }
+        let (last, rest) = payload.split_first_chunk::<4>().ok_or(ErrorCode::FrameSizeError)?;
+        let code = rest.first_chunk::<4>().ok_or(ErrorCode::FrameSizeError)?;
         self.budget.spend(price::SMALL)?;
-        self.peer_shutdown = true;
+        self.peer_shutdown = Some(ErrorCode::from_code(u32::from_be_bytes(*code)));
         let last = StreamId(u32::from_be_bytes(*last) & frame::ID_MAX);
         while !S::SERVER
             && let Some(slot) = self.streams.last()
@@ -207,5 +205,3 @@ impl<S: Side> H2<S> {
         }
     }
 }
-
-const GOAWAY_SIZE_MIN: usize = 8;

@@ -90,8 +90,8 @@ pub struct H2<S: Side> {
     /// Client: the next stream to open.
     next_opened: StreamId,
     shutdown: Shutdown,
-    /// The peer has sent GOAWAY.
-    peer_shutdown: bool,
+    /// The peer has sent GOAWAY, with this code.
+    peer_shutdown: Option<ErrorCode>,
     /// The peer has ended its side of the connection.
     eof: bool,
     /// Client: requests are for `https`.
@@ -165,7 +165,7 @@ impl<S: Side> H2<S> {
             skipped: (StreamId(0), StreamId(0)),
             next_opened: StreamId(1),
             shutdown: Shutdown::None,
-            peer_shutdown: false,
+            peer_shutdown: None,
             eof: false,
             is_secure: false,
             queue_max: QUEUE_MAX,
@@ -345,7 +345,7 @@ impl<S: Side> H2<S> {
     /// Ends the connection once its last stream is closed and no other may be opened.
     fn finish_if_idle(&mut self) {
         let is_exhausted = !S::SERVER && self.next_opened.0 >= frame::ID_MAX;
-        let is_ending = self.shutdown == Shutdown::Final || self.peer_shutdown;
+        let is_ending = self.shutdown == Shutdown::Final || self.peer_shutdown.is_some();
         let is_over = is_ending || self.eof || is_exhausted;
         if self.state == ConnectionState::Open && self.streams.is_empty() && is_over {
             self.finish();
@@ -509,7 +509,7 @@ impl<S: Side> Connection for H2<S> {
             ConnectionState::Open
                 if !S::SERVER
                     && self.shutdown == Shutdown::None
-                    && !self.peer_shutdown
+                    && self.peer_shutdown.is_none()
                     && !self.eof =>
             {
                 self.peer.streams_max.min(STREAMS_OPENED_MAX).saturating_sub(open).min(left)
@@ -643,7 +643,7 @@ impl<S: Side> Connection for H2<S> {
     }
 
     fn expects_no_more_requests(&self) -> bool {
-        S::SERVER && self.peer_shutdown
+        S::SERVER && self.peer_shutdown.is_some()
     }
 
     fn io_state(&self) -> IoState {

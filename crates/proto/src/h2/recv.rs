@@ -282,8 +282,8 @@ impl<S: Side> H2<S> {
     /// Why streams end without a response at the end of the input.
     pub(super) fn lost_error(&self) -> PeerError {
         match self.peer_shutdown {
-            true => PeerError::Goaway,
-            false => PeerError::UnexpectedEof,
+            Some(code) => PeerError::Goaway(code),
+            None => PeerError::UnexpectedEof,
         }
     }
 

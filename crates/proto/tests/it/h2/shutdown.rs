@@ -194,11 +194,12 @@ fn the_end_of_the_input_ends_requests_without_a_response() {
     let mut peer = RawPeer::client(2);
     peer.feed(goaway(3, ErrorCode::InternalError));
     peer.end();
-    assert_eq!(peer.error, Some(PeerError::Goaway));
+    assert_eq!(peer.error, Some(PeerError::Goaway(ErrorCode::InternalError)));
     // A whole response that is held is delivered all the same.
-    for (frames, error) in
-        [(Vec::new(), PeerError::UnexpectedEof), (goaway(3, ErrorCode::NoError), PeerError::Goaway)]
-    {
+    for (frames, error) in [
+        (Vec::new(), PeerError::UnexpectedEof),
+        (goaway(3, ErrorCode::NoError), PeerError::Goaway(ErrorCode::NoError)),
+    ] {
         let mut peer = RawPeer::client(2);
         peer.connection.set_held(StreamId(1), true);
         peer.feed([frame(HEADERS, WHOLE, 1, block(&[(":status", b"204")])), frames].concat());
