@@ -408,7 +408,8 @@ fn second_421_is_delivered() {
     assert_eq!((staged.peer.count("/"), staged.peer.accepted()), (4, 3));
 }
 
-/// Without GOAWAY the client cannot know which requests were processed: only idempotent requests are sent again.
+/// Without GOAWAY the client cannot know which requests were processed: only idempotent ones are
+/// sent again.
 #[test]
 fn lost_connection_retries_idempotent_requests_only() {
     let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {

@@ -206,7 +206,8 @@ impl<S: Side> H2<S> {
             let is_stalled = stream.awaits_input(self.recv_window)
                 || stream.awaits_window(self.send_window)
                 || (with_tunnels && stream.is_tunnel);
-            // A stream that does not wait for the peer counts as moved: the peer's time begins later.
+            // A stream that does not wait for the peer counts as moved: the time of the peer begins
+            // later.
             let has_moved = std::mem::replace(&mut stream.moved, !is_stalled);
             match is_stalled && (all || !has_moved) {
                 true => self.fail_stream(slot, ErrorCode::Cancel),
