@@ -160,7 +160,7 @@ impl<C: Connection, T> Entry<C, T> {
     fn update<H: Handler<C, T>>(
         &mut self,
         at: u32,
-        moved: u64,
+        moved: Moved,
         outputs: &mut Outputs,
         delivery: &mut Delivery<'_, H>,
     ) -> bool {
@@ -176,7 +176,7 @@ impl<C: Connection, T> Entry<C, T> {
     fn update_transport<H: Handler<C, T>>(
         &mut self,
         at: u32,
-        moved: u64,
+        moved: Moved,
         outputs: &mut Outputs,
         delivery: &mut Delivery<'_, H>,
     ) -> bool {
@@ -198,12 +198,12 @@ impl<C: Connection, T> Entry<C, T> {
         &mut self,
         io: IoState,
         at: u32,
-        moved: u64,
+        moved: Moved,
         outputs: &mut Outputs,
         delivery: &Delivery<'_, H>,
     ) -> bool {
         let (now, socket) = (delivery.now, delivery.socket);
-        self.rate.add(moved);
+        self.rate.add(moved.bytes());
         if io.closed {
             return false;
         }
@@ -230,7 +230,7 @@ impl<C: Connection, T> Entry<C, T> {
                 self.phase = Some(io.phase);
                 self.start_deadline(tick, at, outputs);
             }
-            Some(phase) if moved > 0 && restarts_with_bytes(phase) => {
+            Some(phase) if moved.restarts(phase) => {
                 self.since = outputs.wheel.tick(now);
             }
             Some(_) => {}
@@ -303,6 +303,24 @@ impl<C: Connection, T> Entry<C, T> {
 enum Moved {
     Received(u64),
     Sent(u64),
+}
+
+impl Moved {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Received(bytes) | Self::Sent(bytes) => bytes,
+        }
+    }
+
+    /// True if the deadline of the phase counts from now: a peer that does not take its bytes does
+    /// not gain time by sending some.
+    fn restarts(self, phase: Phase) -> bool {
+        self.bytes() > 0
+            && match self {
+                Self::Received(_) => matches!(phase, Phase::Body | Phase::Tunnel),
+                Self::Sent(_) => restarts_with_bytes(phase),
+            }
+    }
 }
 
 /// What an entry needs to deliver its events.
@@ -499,7 +517,12 @@ impl<C: Connection, T> Connections<C, T> {
     ) {
         match event {
             SocketEvent::Connected => self.handle_connected(now, socket, handler),
-            SocketEvent::Input(mut input) => self.handle_input(now, socket, &mut input, handler),
+            SocketEvent::Input(mut input) => {
+                self.handle_input(now, socket, &mut input, handler);
+                if input.has_eof() {
+                    self.handle_hangup(now, socket);
+                }
+            }
             SocketEvent::Sent(bytes) => self.handle_sent(now, socket, bytes, handler),
             SocketEvent::Hangup => self.handle_hangup(now, socket),
             SocketEvent::Unread => self.handle_unread(now, socket, handler),
@@ -539,7 +562,6 @@ impl<C: Connection, T> Connections<C, T> {
         input: &mut Input<'_>,
         handler: &mut impl Handler<C, T>,
     ) {
-        let has_eof = input.has_eof();
         self.with_entry(now, socket, handler, |entry, opened, delivery| {
             let arrived = entry.rate.fresh(input.len());
             match entry.transport.take() {
@@ -553,9 +575,6 @@ impl<C: Connection, T> Connections<C, T> {
             entry.rate.leave(input.len());
             Moved::Received(arrived)
         });
-        if has_eof {
-            self.handle_hangup(now, socket);
-        }
     }
 
     /// The maximum of received bytes of `socket` that may be unread.
@@ -702,10 +721,8 @@ impl<C: Connection, T> Connections<C, T> {
         let Some(entry) = slots.get_mut(socket) else { return };
         let mut delivery = Delivery { now, socket, scratch, handler };
         let moved = match act(entry, opened, &mut delivery) {
-            Moved::Sent(_) if entry.counts_received_only(at, &outputs.timeouts) => 0,
-            // A peer that does not take its bytes does not gain time by sending some.
-            Moved::Received(_) if entry.phase == Some(Phase::Send) => 0,
-            Moved::Received(bytes) | Moved::Sent(bytes) => bytes,
+            Moved::Sent(_) if entry.counts_received_only(at, &outputs.timeouts) => Moved::Sent(0),
+            moved => moved,
         };
         if !entry.update(at, moved, outputs, &mut delivery) {
             self.end(now, socket, End::Closed, CloseKind::Normal, handler);

@@ -176,7 +176,7 @@ impl RateMeter {
 
     /// The number of new bytes in an input of this length.
     pub(crate) fn fresh(&self, arrived: usize) -> u64 {
-        narrow(arrived as u64).saturating_sub(self.left).into()
+        (arrived as u64).saturating_sub(self.left.into())
     }
 
     /// `left` bytes of the input are part of the next one, too.
