@@ -303,6 +303,7 @@ fn each_stream_has_a_line_in_the_access_log() {
         let mut socket = Http2Socket::connect(address);
         socket.client.request("GET", "/bytes/10", b"");
         socket.client.request("GET", "/status/404", b"");
+        socket.client.request("GET", &format!("/{}", "x".repeat(9_000)), b"");
         socket.finish();
     });
     driver.engine().application_mut().finish(sys::now());
@@ -310,6 +311,7 @@ fn each_stream_has_a_line_in_the_access_log() {
     let has = |part: &str| assert!(log.contains(part), "{log}");
     has("\"GET /bytes/10 HTTP/2.0\" 200 10 ");
     has("\"GET /status/404 HTTP/2.0\" 404 ");
+    has("\"-\" 414 0 "); // refused before the application received it
 }
 
 fn hand() -> ServerHand<App> {

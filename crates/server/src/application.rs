@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{End, Exchange, ListenerId, SocketId};
-use fulmar_proto::{Event, Server, ServerConnection};
+use fulmar_proto::{Event, PeerError, Server, ServerConnection};
 
 use crate::mailbox::Mailbox;
 use crate::panics::Panic;
@@ -116,6 +116,10 @@ pub trait ServerApp {
         _message: Self::Message,
     ) {
     }
+
+    /// HTTP/2: a request was refused, with a status or because it is malformed; its head is not
+    /// passed on. In HTTP/1 the connection ends with the error.
+    fn handle_refused(&mut self, _now: Instant, _data: &mut Self::Data, _error: PeerError) {}
 
     /// The connection is closed.
     fn handle_gone(&mut self, _now: Instant, _socket: SocketId, _data: Self::Data, _end: &End) {}

@@ -454,6 +454,10 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         }
     }
 
+    fn handle_refused(&mut self, now: Instant, session: &mut HandlerSession, error: PeerError) {
+        self.server.malformed(now, session, error);
+    }
+
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: HandlerSession, end: &End) {
         let mut next = session.exchanges.pop();
         if let (None, End::Peer(error)) = (&next, end) {

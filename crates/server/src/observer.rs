@@ -46,8 +46,8 @@ pub trait Observer: 'static {
     /// An exchange ended. `clock` has the time of day.
     fn exchange_ended(&mut self, _now: Instant, _clock: &Clock, _exchange: &ExchangeSummary<'_>) {}
 
-    /// A connection sent a malformed request, and ends. This is no exchange:
-    /// [`Observer::exchange_ended`] is not called.
+    /// A connection sent a malformed request, and ends; in HTTP/2 only the stream ends. This is no
+    /// exchange: [`Observer::exchange_ended`] is not called.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
 
     /// Application code failed: a handler, a body handler, or another observer. Called at once. For

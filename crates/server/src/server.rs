@@ -9,7 +9,7 @@ use fulmar_engine::{
     Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Exchange, Handler,
     Limit, ListenerId, SocketId, Stop,
 };
-use fulmar_proto::h2::SharedHttp2Limits;
+use fulmar_proto::h2::{H2, SharedHttp2Limits};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Reset, Response, Server, ServerConnection, StreamId,
     Transmit,
@@ -419,9 +419,13 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
             ConnectionEvent::Replaced { info } => self.handle_replaced(now, socket, entry, info),
             ConnectionEvent::Event(event) => self.handle_event(now, socket, entry, event),
             ConnectionEvent::Timer => self.handle_timer(now, socket, entry),
+            ConnectionEvent::InputUsed => {
+                if let (ServerConnection::Http2(connection), data) = entry {
+                    self.report_refused(now, connection, data);
+                }
+            }
             // The application learns of a fault at the end of the connection.
             ConnectionEvent::Received
-            | ConnectionEvent::InputUsed
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
@@ -437,6 +441,18 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
 }
 
 impl<A: ServerApp> GuardedApp<A> {
+    fn report_refused(
+        &mut self,
+        now: Instant,
+        connection: &mut H2<Server>,
+        data: &mut DataSlot<A>,
+    ) {
+        for error in connection.take_refused() {
+            let Some(data) = data else { return }; // the application has failed
+            self.guard(now, |application| application.handle_refused(now, data, error));
+        }
+    }
+
     fn handle_established(
         &mut self,
         now: Instant,

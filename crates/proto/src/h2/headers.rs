@@ -1,6 +1,7 @@
 //! Header blocks: heads, interim responses and trailers (RFC 9113 §4.3, §8.1).
 
 use crate::body_len::BodyLen;
+use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
@@ -149,12 +150,17 @@ impl<S: Side> H2<S> {
         let slot = self.streams.insert(self.new_stream(id));
         match checked {
             Ok(()) if !has_wrong_len => {}
-            Err(RequestRefusal::Status(status)) => {
+            Err(refusal @ RequestRefusal::Status(status)) => {
+                self.refused.push(refusal.error());
                 self.budget.spend(price::HEADERS)?;
                 self.refuse(slot, status, ends);
                 return Ok(None);
             }
             Ok(()) | Err(RequestRefusal::Malformed) => {
+                self.refused.push(match has_wrong_len {
+                    true => PeerError::BadLength,
+                    false => RequestRefusal::Malformed.error(),
+                });
                 return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
             }
         }

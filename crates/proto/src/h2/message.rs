@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::body_len::{BodyLen, decimal};
+use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
 use crate::h1::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 use crate::head::{
@@ -43,6 +44,20 @@ pub(super) enum RequestRefusal {
     Malformed,
     /// The message is valid, and receives a response with this status.
     Status(u16),
+}
+
+impl RequestRefusal {
+    /// As the cause is reported.
+    pub(super) fn error(self) -> PeerError {
+        match self {
+            Self::Status(431) => PeerError::HeadTooLarge,
+            Self::Status(414) => PeerError::TargetTooLong,
+            Self::Status(417) => PeerError::UnknownExpectation,
+            Self::Status(501) => PeerError::MethodTooLong,
+            Self::Status(_) => PeerError::BadHost,
+            Self::Malformed => PeerError::BadField,
+        }
+    }
 }
 
 impl FieldSection {

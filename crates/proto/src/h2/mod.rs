@@ -68,6 +68,8 @@ pub struct H2<S: Side> {
     incoming: Incoming,
     streams: StreamTable,
     reset_streams: ResetStreams,
+    /// Server: why requests were refused, since the owner took them the last time.
+    refused: Vec<PeerError>,
     /// Events that need no more input.
     events: VecDeque<PendingEvent>,
     outbox: Outbox,
@@ -150,6 +152,7 @@ impl<S: Side> H2<S> {
             incoming: if S::SERVER { Incoming::Preface } else { Incoming::Settings },
             streams: StreamTable::default(),
             reset_streams: ResetStreams::default(),
+            refused: Vec::new(),
             events: VecDeque::new(),
             outbox: Outbox::default(),
             has_shares: false,
@@ -426,6 +429,12 @@ impl H2<Server> {
     /// True until the head of the first request is complete.
     pub fn is_new(&self) -> bool {
         self.last_received == StreamId(0)
+    }
+
+    /// Why requests were refused that the owner has not received, since the last call. The budget
+    /// of the peer limits their number.
+    pub fn take_refused(&mut self) -> Vec<PeerError> {
+        std::mem::take(&mut self.refused)
     }
 
     /// True if a response with this status makes a tunnel of the stream (RFC 9113 §8.5).
