@@ -75,6 +75,19 @@ fn curl_exchanges_bodies_both_ways() {
     });
 }
 
+/// curl reports a reset that arrives with the response instead of the status.
+#[test]
+fn curl_receives_the_status_of_a_refused_upload() {
+    let site = PeerSite::new();
+    let upload = site.path("large.bin").display().to_string();
+    site.for_each_server(|base| {
+        let mut curl = site.curl(base);
+        curl.args(["-o", "/dev/null", "-w", "%{http_code}", "-T", &upload]);
+        let out = run(curl.arg(format!("{base}/upload")));
+        assert_eq!(text(&out.stdout), "405", "{base}");
+    });
+}
+
 /// Over TLS only: with prior knowledge curl 7.88 fails all transfers that wait for the first one,
 /// whatever the server.
 #[test]

@@ -261,8 +261,8 @@ impl<S: Side> H2<S> {
             self.consume(bytes);
         }
         let stream = &mut self.streams[slot];
-        // No byte follows the end of a message, and none is wanted behind a complete response.
-        if stream.recv == RecvHalf::Ended || (S::SERVER && stream.drains_request()) {
+        // No byte follows the end of a message.
+        if stream.recv == RecvHalf::Ended || !stream.may_continue::<S>(bytes) {
             return;
         }
         if let Some(increment) = stream.recv_window.consume(bytes) {
@@ -305,12 +305,12 @@ impl<S: Side> H2<S> {
             {
                 self.reset_slot(slot, ErrorCode::Cancel);
             }
-            // The rest of the request is drained within its window (RFC 9113 §8.1).
-            (RecvHalf::Body(left), SendHalf::Ended) if S::SERVER && !stream.is_tunnel => {
-                let window = stream.recv_window.available();
-                if left.map_or(window == 0, |left| left > window.into()) {
-                    self.reset_slot(slot, ErrorCode::NoError);
-                }
+            // Some of the request is drained, so that a client that sends it receives the response
+            // before the reset (RFC 9113 §8.1): curl reports a reset instead.
+            (RecvHalf::Body(_), SendHalf::Ended)
+                if S::SERVER && !stream.is_tunnel && stream.recv_window.available() == 0 =>
+            {
+                self.reset_slot(slot, ErrorCode::NoError);
             }
             _ => {}
         }

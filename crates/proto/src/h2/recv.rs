@@ -484,7 +484,7 @@ impl<S: Side> H2<S> {
         let stream = &mut self.streams[slot];
         if S::SERVER && stream.drains_request() {
             input.skip(len);
-            self.consume(len_of(len));
+            self.consume_of(slot, len_of(len));
             return None;
         }
         stream.unreleased += len_of(len);

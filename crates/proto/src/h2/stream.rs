@@ -10,6 +10,7 @@ use crate::connection::UsageError;
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
 use crate::head::Scratch;
+use crate::side::Side;
 use crate::transmit::{FileRange, Segment};
 
 use super::message::FieldSection;
@@ -39,6 +40,8 @@ pub(super) struct Stream {
     pub(super) expects_continue: bool,
     /// The owner has no room, and receives `Writable` once there is some.
     pub(super) is_full: bool,
+    /// Server: bytes of the request that were dropped, as the response was complete.
+    pub(super) drained: u32,
     /// A byte has moved since the last [`super::H2::sweep`].
     pub(super) moved: bool,
     /// Interim responses that were received.
@@ -172,6 +175,7 @@ impl Stream {
             is_tunnel: false,
             expects_continue: false,
             is_full: false,
+            drained: 0,
             moved: true,
             interims: 0,
             priority: StreamPriority::default(),
@@ -203,6 +207,15 @@ impl Stream {
     /// Server: the response is complete, and the rest of the request has no use, held or not.
     pub(super) fn drains_request(&self) -> bool {
         !self.is_tunnel && matches!(self.send, SendHalf::Queued | SendHalf::Ended)
+    }
+
+    /// True if more of the message may follow these bytes. Server: so many bytes are received behind
+    /// a complete response.
+    pub(super) fn may_continue<S: Side>(&mut self, bytes: u32) -> bool {
+        if S::SERVER && self.drains_request() {
+            self.drained = self.drained.saturating_add(bytes);
+        }
+        self.drained <= DRAIN_SIZE_MAX
     }
 
     /// Drops the rest of the message: the peer has no use for it.
@@ -315,6 +328,8 @@ fn split(segment: &mut Segment, n: u64) -> Segment {
 
 /// Parked pieces are joined up to this size.
 const PIECE_SIZE_MAX: usize = 16 * 1024;
+/// Bytes of a request that a server drops behind its complete response, besides one window.
+const DRAIN_SIZE_MAX: u32 = 256 * 1024;
 
 #[cfg(test)]
 mod tests {

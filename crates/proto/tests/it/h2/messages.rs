@@ -5,7 +5,8 @@ use fulmar_proto::Server;
 use fulmar_proto::h1::{FIELDS_LEN_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 
 use super::wire::{
-    END_HEADERS, END_STREAM, HEADERS, PADDED, RawPeer, WHOLE, block, data, frame, request,
+    END_HEADERS, END_STREAM, HEADERS, PADDED, RawPeer, WHOLE, block, data, frame, post_frame,
+    request,
 };
 
 /// A field of a request.
@@ -414,4 +415,23 @@ fn the_rest_of_a_refused_request_is_not_wanted() {
     peer.feed([frame(HEADERS, END_HEADERS, 1, block), data(0, 1, b"body")].concat());
     assert_eq!(peer.errors(), "RST_STREAM 1 NO_ERROR");
     assert_eq!((peer.connection.open_streams(), peer.events.len()), (0, 0));
+}
+
+/// A client that goes on with its upload receives the response, then a reset.
+#[test]
+fn rest_of_an_upload_is_drained_up_to_a_limit() {
+    let mut peer = RawPeer::server();
+    peer.feed(post_frame(1));
+    peer.respond(1, b"early");
+    let mut received = 0;
+    while peer.connection.open_streams() == 1 {
+        assert_eq!(peer.errors(), "", "after {received} bytes");
+        let window = 65_535 + usize::try_from(peer.increments(1)).expect("small") - received;
+        let piece = vec![b'x'; window.min(16_000)];
+        peer.feed(data(0, 1, &piece));
+        received += piece.len();
+        assert!(!piece.is_empty() && received < 1 << 20, "the upload does not end");
+    }
+    assert!(received > 256 * 1024, "{received} bytes");
+    assert_eq!(peer.errors(), "RST_STREAM 1 NO_ERROR");
 }
