@@ -115,9 +115,11 @@ impl LoadHandler {
             return self.opener.want(now, conn.number, conn.gate);
         }
         self.opener.note_response(conn.batch);
-        match n {
-            // The server closes each connection at once.
-            0 => self.opener.rest(now, conn.number, conn.gate),
+        match (n, end) {
+            // The server closes each connection at once, or speaks HTTP/1.
+            (0, _) | (_, End::Peer(PeerError::NotHttp2)) => {
+                self.opener.rest(now, conn.number, conn.gate);
+            }
             _ => self.opener.want(now, conn.number, conn.gate),
         }
     }
