@@ -529,8 +529,10 @@ impl<A: Application> ConnectionHandler<A> {
         }
         known.multiplexing = match known.multiplexing {
             Multiplexing::OneExchange => Multiplexing::OneExchange,
-            _ if is_http2 => Multiplexing::Yes,
-            _ => Multiplexing::No,
+            Multiplexing::Unknown | Multiplexing::Yes | Multiplexing::No => match is_http2 {
+                true => Multiplexing::Yes,
+                false => Multiplexing::No,
+            },
         };
         self.state.commands.push_back(Command::Freed(socket));
     }

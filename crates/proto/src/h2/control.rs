@@ -95,7 +95,9 @@ impl<S: Side> H2<S> {
                 self.incoming = Incoming::Frame;
                 self.peer.streams_max = u32::MAX; // no limit, unless there is one in the frame
             }
-            _ => self.budget.spend(price::SETTINGS)?,
+            Incoming::Preface | Incoming::Frame | Incoming::Data(_) | Incoming::Block(_) => {
+                self.budget.spend(price::SETTINGS)?;
+            }
         }
         let mut windows = 0;
         for (id, value) in settings::parse(payload)? {

@@ -50,9 +50,8 @@ impl<S: Side> H2<S> {
         payload: &[u8],
         scratch: &mut Scratch,
     ) -> Parsed {
-        let Incoming::Block(block) = &mut self.incoming else {
-            return Err(ErrorCode::ProtocolError);
-        };
+        let incoming = std::mem::replace(&mut self.incoming, Incoming::Frame);
+        let Incoming::Block(mut block) = incoming else { return Err(ErrorCode::ProtocolError) };
         block.frames += 1;
         if block.frames > self.limits.block_frames_max
             || block.bytes.len() + payload.len() > HEADER_LIST_SIZE_MAX
@@ -61,12 +60,10 @@ impl<S: Side> H2<S> {
         }
         block.bytes.extend_from_slice(payload);
         if !header.has(flag::END_HEADERS) {
+            self.incoming = Incoming::Block(block);
             return Ok(None);
         }
-        match std::mem::replace(&mut self.incoming, Incoming::Frame) {
-            Incoming::Block(block) => self.handle_block(block.header, &block.bytes, scratch),
-            _ => unreachable!("it was matched above"),
-        }
+        self.handle_block(block.header, &block.bytes, scratch)
     }
 
     /// A whole header block: a head, an interim response, or trailers.

@@ -328,7 +328,11 @@ impl<S: Side> H2<S> {
             {
                 return Err(ErrorCode::ProtocolError);
             }
-            _ => {}
+            Incoming::Preface
+            | Incoming::Settings
+            | Incoming::Frame
+            | Incoming::Data(_)
+            | Incoming::Block(_) => {}
         }
         if header.kind == kind::DATA {
             return match self.parse_data_header(header, input)? {
