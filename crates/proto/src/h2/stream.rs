@@ -209,8 +209,8 @@ impl Stream {
         !self.is_tunnel && matches!(self.send, SendHalf::Queued | SendHalf::Ended)
     }
 
-    /// True if more of the message may follow these bytes. Server: so many bytes are received behind
-    /// a complete response.
+    /// True if more of the message may follow these bytes. A server receives a limited number of
+    /// them behind a complete response.
     pub(super) fn may_continue<S: Side>(&mut self, bytes: u32) -> bool {
         if S::SERVER && self.drains_request() {
             self.drained = self.drained.saturating_add(bytes);
