@@ -219,7 +219,8 @@ struct StreamPair {
     client: StreamEnd<Client>,
     server: StreamEnd<Server>,
     exchanges: BTreeMap<StreamId, StreamExchange>,
-    resets: u32,
+    /// What both ends have reset: a server bears `Http2Limits::peer_resets_max` of its client.
+    resets: usize,
     sweeps: u64,
     is_lazy: bool,
     scratch: Scratch,
@@ -239,11 +240,7 @@ impl StreamPair {
                 self.server.release();
                 self.client.release();
             }
-            15 if value > 240 => {
-                self.sweeps += 1;
-                self.server.connection.sweep(self.sweeps, 1, false);
-                self.client.connection.sweep(self.sweeps, 1, false);
-            }
+            15 if value > 240 => self.sweep(),
             _ => {}
         }
         let count = self.exchanges.len().max(1);
@@ -267,6 +264,18 @@ impl StreamPair {
             }
             _ => {}
         }
+    }
+
+    /// Lets a span of time pass. Each stream that the client gives up is one of its resets.
+    fn sweep(&mut self) {
+        let open = self.client.connection.open_streams();
+        if self.resets + open > RESETS_MAX {
+            return;
+        }
+        self.sweeps += 1;
+        self.server.connection.sweep(self.sweeps, 1, false);
+        self.client.connection.sweep(self.sweeps, 1, false);
+        self.resets += open - self.client.connection.open_streams();
     }
 
     fn open(&mut self, value: u8) {
@@ -442,7 +451,7 @@ fn host() -> HeaderBuf {
 
 const BODY: [u8; 255] = [b'b'; 255];
 const STEPS_MAX: usize = 400;
-const RESETS_MAX: u32 = 60;
+const RESETS_MAX: usize = 100;
 const ROUNDS_MAX: usize = 400;
 /// Requests, a response, an interim one, trailers, a request with a length, CONNECT.
 const BLOCKS: [&[u8]; 7] = [

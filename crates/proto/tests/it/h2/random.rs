@@ -54,6 +54,15 @@ fn random_steps_lose_no_message() {
     smoke(("back_to_back", fuzz::back_to_back), 600, 600);
 }
 
+/// A sweep resets many streams at once: more than a server bears in two of them.
+#[test]
+fn requests_that_time_out_are_resets_of_the_client() {
+    let opened = |streams| [0, 0].repeat(streams);
+    let given_up = [15, 255].repeat(2);
+    let steps = [opened(100), given_up.clone(), opened(60), given_up.clone()].concat();
+    fuzz::back_to_back(&[&[0], &steps[..]].concat());
+}
+
 /// One frame, mostly valid.
 fn any_frame(response: bool) -> impl Strategy<Value = Vec<u8>> {
     let id = (0u32..5).prop_map(|n| n * 2 + 1);
