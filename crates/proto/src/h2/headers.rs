@@ -254,7 +254,7 @@ impl<S: Side> H2<S> {
         let id = stream.id;
         stream.recv = RecvHalf::Ended;
         let is_dropped = S::SERVER && stream.drains_request();
-        let is_parked = stream.parks();
+        let is_parked = stream.parks() && !is_dropped;
         if is_parked {
             let mut trailers = HeaderBuf::new();
             let copied = trailers.extend(scratch.headers());

@@ -510,7 +510,10 @@ impl<S: Side> H2<S> {
     pub(super) fn end_received(&mut self, slot: StreamSlot) {
         let stream = &mut self.streams[slot];
         stream.recv = RecvHalf::Ended;
-        let is_dropped = S::SERVER && stream.drains_request();
+        if S::SERVER && stream.drains_request() {
+            // No event: bytes of the message were dropped.
+            return self.close_if_done(slot);
+        }
         let id = stream.id;
         if !S::SERVER || stream.parks() {
             // A client keeps the stream until the event is delivered: it may be held before.
@@ -519,7 +522,7 @@ impl<S: Side> H2<S> {
             if was_empty && !stream.held && !stream.awaits_tunnel() {
                 self.events.push_back(PendingEvent::Continue(id));
             }
-        } else if !is_dropped {
+        } else {
             self.events.push_back(PendingEvent::End(id));
         }
         self.close_if_done(slot);

@@ -303,6 +303,25 @@ fn a_sweep_resets_held_streams_after_their_response() {
     assert!(sweeps(&mut peer.connection, 50, 10));
 }
 
+/// Bytes of a held request that arrive behind the response are dropped, so it never ends.
+#[test]
+fn a_held_request_does_not_end_without_its_dropped_bytes() {
+    let trailers = frame(HEADERS, WHOLE, 1, block(&[("x-sum", b"1")]));
+    let rests = [data(END_STREAM, 1, b"dropped"), [data(0, 1, b"dropped"), trailers].concat()];
+    for rest in rests {
+        let mut peer = server(&[settings(&[(4, 0)]), post_frame(1)].concat());
+        peer.connection.set_held(StreamId(1), true);
+        peer.respond(1, b"early"); // waits for the window
+        peer.feed(rest);
+        peer.connection.set_held(StreamId(1), false);
+        peer.feed([]);
+        assert_eq!(peer.events.len(), 1, "the head: {:?}", peer.events);
+        assert_eq!((peer.errors().as_str(), peer.body_size(1)), ("", 0));
+        peer.feed(window_update(1, 5));
+        assert_eq!((peer.body_size(1), peer.connection.open_streams()), (5, 0));
+    }
+}
+
 /// The connection's window is smaller than those of its streams together: what held streams have
 /// used of it, others cannot send.
 #[test]
