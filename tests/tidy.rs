@@ -111,7 +111,7 @@ fn too_long(file: &SourceFile) -> Vec<String> {
 
 fn unsafe_outside_sys(file: &SourceFile) -> Vec<String> {
     let allowed = ["crates/sys/", "fuzz/"].iter().any(|dir| file.path.starts_with(dir));
-    if !is_rust(file) || allowed {
+    if !is_rust(file) || allowed || is_c_border(&file.path) {
         return Vec::new();
     }
     let code = code_of(&file.text);
@@ -122,9 +122,12 @@ fn unsafe_outside_sys(file: &SourceFile) -> Vec<String> {
 
 fn unforbidden(file: &SourceFile) -> Vec<String> {
     let parts: Vec<_> = file.path.split('/').collect();
-    let is_root =
-        matches!(parts[..], ["crates", name, "src", "lib.rs" | "main.rs"] if name != "sys");
+    let is_root = match parts[..] {
+        ["crates" | "capi", krate, "src", "lib.rs" | "main.rs"] => krate != "sys",
+        _ => false,
+    };
     let code = code_of(&file.text);
+    let is_root = is_root && !is_c_border(&file.path);
     let silent = is_root && !code.trim().is_empty() && !code.contains("#![forbid(unsafe_code)]");
     complain(silent, || format!("{}: add #![forbid(unsafe_code)] below the header", file.path))
 }
@@ -479,6 +482,17 @@ fn is_test(file: &SourceFile) -> bool {
     file.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches"))
 }
 
+/// The part of a path below the folder of the crates, or of the libraries for C.
+fn in_crates(path: &str) -> Option<&str> {
+    path.strip_prefix("crates/").or_else(|| path.strip_prefix("capi/"))
+}
+
+/// The border to C, where pointers are checked.
+fn is_c_border(path: &str) -> bool {
+    let krate = path.strip_prefix("capi/").and_then(|path| path.split('/').next());
+    krate.is_some_and(|name| name.ends_with("-abi"))
+}
+
 fn is_source_of(file: &SourceFile, name: &str) -> bool {
     is_rust(file) && file.path.starts_with(&format!("crates/{name}/src/"))
 }
@@ -554,6 +568,7 @@ const ALLOWED: &[Edges] = &[
     crate_("tls", &["proto"]),
     crate_("names", &["drive", "engine"]),
     crate_("client", &["engine", "proto", "semantics", "tls"]),
+    crate_("curl", &[]),
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },

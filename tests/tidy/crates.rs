@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{BTreeSet, Edges, SourceFile, imports};
+use super::{BTreeSet, Edges, SourceFile, imports, in_crates};
 
 pub(super) fn edges(files: &[SourceFile], allowed: &[Edges]) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in files.iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
         let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        let name = folder.strip_prefix("crates/").unwrap_or(folder);
+        let name = in_crates(folder).unwrap_or(folder);
         if name == "fuzz" {
             continue; // a workspace of its own: nothing depends on it
         }
@@ -58,7 +58,7 @@ pub(super) fn crates_on_the_map(files: &[SourceFile]) -> Vec<String> {
         if folder == "fuzz" {
             continue; // a workspace of its own
         }
-        let name = folder.strip_prefix("crates/").unwrap_or(folder);
+        let name = in_crates(folder).unwrap_or(folder);
         let Some(imported) = rows.remove(name) else {
             complaints.push(format!("{MAP}: the table of crates has no row for {name}"));
             continue;

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{SourceFile, is_rust, is_test, is_word, split_settings, without_tests};
+use super::{SourceFile, in_crates, is_rust, is_test, is_word, split_settings, without_tests};
 
 /// Siblings that may import each other in cycles.
 pub(super) struct Cycles {
@@ -105,7 +105,7 @@ impl Module {
 
 /// The crate and the path of the module that a file has.
 fn place(path: &str) -> Option<(&str, Path)> {
-    let (krate, path) = path.strip_prefix("crates/")?.split_once("/src/")?;
+    let (krate, path) = in_crates(path)?.split_once("/src/")?;
     let mut parts: Path = path.strip_suffix(".rs")?.split('/').map(str::to_owned).collect();
     match parts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["bin", ..] => return None,

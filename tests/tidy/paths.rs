@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SourceFile, has_word};
+use super::{SourceFile, has_word, in_crates};
 
 /// A name with a `/` is a path from the root, or a path below the sources of some crate; a name
 /// without is that of any file.
@@ -61,7 +61,7 @@ pub(super) fn unmapped(files: &[SourceFile]) -> Vec<String> {
         }
     }
     let path_of = |file: &'_ SourceFile| {
-        let (krate, path) = file.path.strip_prefix("crates/")?.split_once("/src/")?;
+        let (krate, path) = in_crates(&file.path)?.split_once("/src/")?;
         path.ends_with(".rs").then(|| (krate.to_owned(), path.to_owned()))
     };
     let sources: Vec<(String, String)> = files.iter().filter_map(path_of).collect();

@@ -36,6 +36,8 @@ fn unsafe_code() {
     assert_eq!(unsafe_outside_sys(&rust("a\nunsafe { b }")).len(), 1);
     assert!(unsafe_outside_sys(&rust("#![forbid(unsafe_code)] // unsafe")).is_empty());
     assert!(unsafe_outside_sys(&file("crates/sys/src/a.rs", "unsafe {}")).is_empty());
+    assert!(unsafe_outside_sys(&file("capi/x-abi/src/a.rs", "unsafe {}")).is_empty());
+    assert!(!unsafe_outside_sys(&file("capi/x/src/a.rs", "unsafe {}")).is_empty());
     let root = |text| unforbidden(&file("crates/proto/src/lib.rs", text)).len();
     assert_eq!((root("mod a;"), root("//! Nothing yet.")), (1, 0));
     assert_eq!((root("#![forbid(unsafe_code)]\nmod a;"), root("// #![forbid]\nmod a;")), (0, 1));

@@ -1,0 +1,7 @@
+//! The behaviour of libcurl 7.88 on fulmar's client: everything that needs no C pointer.
+//!
+//! `capi/curl-abi` makes the shared library from it: it checks pointers, calls C, and owns the
+//! handles. Here is what the handles mean. The source is libcurl's documentation; where that is
+//! silent, the behaviour of the library itself, which the tests compare.
+
+#![forbid(unsafe_code)]
