@@ -5,8 +5,9 @@
 //! `crates/proto/tests/it/h2/random.rs` runs the same functions in every test run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use fulmar_proto::h2::{H2, PREFACE};
 use fulmar_proto::{
     BodyLen, Client, Connection, Event, HeaderBuf, Headers, Input, Request, Reset, Response,
@@ -134,17 +135,18 @@ fn feed<S: Side>(
 
 /// Takes at most `max` bytes that the connection has to send.
 fn send<S: Side>(connection: &mut H2<S>, max: u64) -> Vec<u8> {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
     if let Some(transmit) = connection.poll_transmit() {
-        bytes.extend_from_slice(transmit.inline);
-        for segment in transmit.segments {
-            match segment {
-                Segment::Bytes(piece) => bytes.extend_from_slice(piece),
-                other => panic!("{other:?} was not queued"),
-            }
+        let pieces = transmit.segments.iter().map(|segment| match segment {
+            Segment::Bytes(piece) => &piece[..],
+            other => panic!("{other:?} was not queued"),
+        });
+        for piece in std::iter::once(transmit.inline).chain(pieces) {
+            let room = max - bytes.len();
+            bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         }
     }
-    bytes.truncate(usize::try_from(max).unwrap_or(usize::MAX));
     connection.handle_sent(bytes.len() as u64);
     bytes
 }
@@ -311,11 +313,10 @@ impl StreamPair {
         let len = len.min(usize::try_from(room).unwrap_or(usize::MAX));
         let message =
             &mut self.exchanges.get_mut(&stream).expect("it was opened").messages[direction];
-        let piece: Vec<u8> =
-            (message.sent..message.sent + len).map(|n| pattern(stream, n)).collect();
+        let piece = Segment::Bytes(Bytes::from_static(body_part(stream, message.sent, len)));
         let sent = match direction {
-            0 => self.client.connection.send_data(stream, Segment::Bytes(piece.into())),
-            _ => self.server.connection.send_data(stream, Segment::Bytes(piece.into())),
+            0 => self.client.connection.send_data(stream, piece),
+            _ => self.server.connection.send_data(stream, piece),
         };
         if sent.is_ok() {
             message.sent += len;
@@ -414,10 +415,9 @@ fn receive<S: Side>(
             }
             Event::Data { bytes, .. } => {
                 assert!(!message.has_end && !is_held, "{stream:?}");
-                for byte in &bytes {
-                    assert_eq!(*byte, pattern(stream, message.received), "{stream:?}");
-                    message.received += 1;
-                }
+                let expected = body_part(stream, message.received, bytes.len());
+                assert!(bytes == expected, "{stream:?}: other bytes at {}", message.received);
+                message.received += bytes.len();
                 match is_lazy {
                     true => end.unreleased.push((stream, bytes.len())),
                     false => end.connection.release(stream, bytes.len()),
@@ -438,9 +438,16 @@ fn receive<S: Side>(
     }
 }
 
-/// The byte of a body at a place, so that no two streams or places are confused.
-fn pattern(stream: StreamId, at: usize) -> u8 {
-    (at / 251 + at).wrapping_add(stream.0 as usize * 31).to_le_bytes()[0]
+/// The bytes of a body at a place, so that no two streams or places are confused.
+fn body_part(stream: StreamId, at: usize, len: usize) -> &'static [u8] {
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        (0..2 * BODY_PERIOD)
+            .map(|n| n % BODY_PERIOD)
+            .map(|n| (n / 251 + n).to_le_bytes()[0])
+            .collect()
+    });
+    let start = (at + stream.0 as usize * 31) % BODY_PERIOD;
+    &BYTES[start..start + len]
 }
 
 fn host() -> HeaderBuf {
@@ -451,6 +458,8 @@ fn host() -> HeaderBuf {
 
 const BODY: [u8; 255] = [b'b'; 255];
 const STEPS_MAX: usize = 400;
+/// A prime above the largest piece, which has 255 times 97 bytes.
+const BODY_PERIOD: usize = 32_749;
 const RESETS_MAX: usize = 100;
 const ROUNDS_MAX: usize = 400;
 /// Requests, a response, an interim one, trailers, a request with a length, CONNECT.
