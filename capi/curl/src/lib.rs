@@ -5,3 +5,5 @@
 //! silent, the behaviour of the library itself, which the tests compare.
 
 #![forbid(unsafe_code)]
+
+pub mod code;

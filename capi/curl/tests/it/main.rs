@@ -1,0 +1,3 @@
+//! Behaviour of libcurl, against data files that libcurl itself produced.
+
+mod code;
