@@ -7,3 +7,12 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+
+mod option;
+mod values;
+
+mod easy_options;
+
+pub use easy_options::{Argument, EasyOptions, RequestKind};
+pub use option::{OptionId, OptionInfo, OptionKind, names};
+pub use values::{CPointer, OptionValue, OptionValues};
