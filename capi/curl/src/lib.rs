@@ -7,6 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+pub mod compare;
+pub mod environment;
+pub mod escape;
 
 mod option;
 mod values;

@@ -1,3 +1,5 @@
 //! Behaviour of libcurl, against data files that libcurl itself produced.
 
 mod code;
+mod escape;
+mod strings;
