@@ -19,3 +19,9 @@ mod easy_options;
 pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use option::{OptionId, OptionInfo, OptionKind, names};
 pub use values::{CPointer, OptionValue, OptionValues};
+
+pub mod cookies;
+mod number;
+pub mod stamp;
+#[cfg(test)]
+mod testing;
