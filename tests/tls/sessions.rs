@@ -117,6 +117,39 @@ fn the_agreed_parameters_are_available() {
     }
 }
 
+/// Also in a resumed session, which has the certificate of the first handshake.
+#[test]
+fn the_names_of_a_certificate_are_checked_as_in_a_handshake() {
+    let certs = Certs::new();
+    for (_, client_config, server_config) in versions(&certs) {
+        for _ in 0..2 {
+            let (client, server) = established_pair(&client_config, &server_config);
+            let info = client.info();
+            for host in ["localhost", "TEST.example", "test.example.", "a.wild.example", "[::1]"] {
+                assert!(info.is_valid_for(host), "{host}");
+            }
+            for host in
+                ["wild.example", "a.b.wild.example", "other.example", "127.0.0.2", "", "a b"]
+            {
+                assert!(!info.is_valid_for(host), "{host}");
+            }
+            assert!(!server.info().is_valid_for("localhost"), "a client without a certificate");
+        }
+    }
+}
+
+#[test]
+fn names_count_only_after_full_verification_of_the_host() {
+    let full = ClientOptions::default();
+    assert!(full.verifies_host());
+    for verify in [Verify::Chain, Verify::Nothing] {
+        let pins = vec![fulmar_tls::Pin([7; 32])];
+        assert!(!ClientOptions { verify, pins, ..full.clone() }.verifies_host(), "{verify:?}");
+    }
+    let renamed = ClientOptions { server_name: Some("a.example".into()), ..full };
+    assert!(!renamed.verifies_host());
+}
+
 /// What the client makes of a server's certificate.
 fn verdict(options: ClientOptions, server: &ServerTls, host: &str) -> Result<(), TlsError> {
     let client = ClientTls::new(options).expect("files that can be used");

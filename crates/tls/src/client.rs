@@ -1,14 +1,12 @@
 //! Client-side TLS configuration: built once, shared by many connections.
 
 use std::hash::{Hash, Hasher};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::ServerName;
 
 use crate::ciphers;
 use crate::error::{ConfigError, ConfigErrorKind, TlsError};
@@ -16,6 +14,7 @@ use crate::keylog::KeyLogFile;
 use crate::options::{ClientOptions, Verify};
 use crate::pem;
 use crate::roots::Trusted;
+use crate::server_name::server_name;
 use crate::session::ClientSession;
 use crate::verify::Verifier;
 
@@ -110,17 +109,6 @@ impl Hash for ClientTls {
     }
 }
 
-/// The server name for certificates: without trailing dot (RFC 6066 §3), and without brackets
-/// around an address.
-fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    if let Ok(address) = bare.parse::<IpAddr>() {
-        return Ok(ServerName::from(address));
-    }
-    let name = host.strip_suffix('.').unwrap_or(host).to_owned();
-    ServerName::try_from(name).map_err(|_| TlsError::BadServerName)
-}
-
 fn verifier(
     options: &ClientOptions,
     provider: &Arc<CryptoProvider>,
@@ -159,25 +147,4 @@ fn chain_verifier(
     let verifier =
         builder.build().map_err(|error| ConfigError::of_options(ConfigErrorKind::Roots(error)))?;
     Ok(verifier)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn server_names_are_normalized() {
-        for (host, name) in [
-            ("example.com", "example.com"),
-            ("example.com.", "example.com"),
-            ("127.0.0.1", "127.0.0.1"),
-            ("::1", "::1"),
-            ("[::1]", "::1"),
-        ] {
-            assert_eq!(server_name(host).unwrap().to_str(), name, "{host}");
-        }
-        for host in ["", ".", "a b", "a..b", "[a]", "ex\u{e4}mple.com"] {
-            assert!(matches!(server_name(host), Err(TlsError::BadServerName)), "{host:?}");
-        }
-    }
 }

@@ -1,10 +1,13 @@
 //! The parameters that a handshake negotiated.
 
+use rustls::client::verify_server_name;
 use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
 use rustls::{CommonState, HandshakeKind};
 
 use crate::ciphers;
 use crate::options::Version;
+use crate::server_name::server_name;
 
 /// The parameters that a handshake negotiated: a view of the session.
 #[derive(Clone, Copy, Debug)]
@@ -39,5 +42,16 @@ impl<'a> Info<'a> {
     /// handshake. They were verified, unless verification is disabled. Empty if a client sent none.
     pub fn certificates(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         self.certificates.iter().map(|certificate| &certificate[..])
+    }
+
+    /// True if the peer's own certificate is for `host`: a DNS name, or an IP address with or
+    /// without brackets. Only the name is checked, as for [`crate::Verify::Full`]; see
+    /// [`crate::ClientOptions::verifies_host`].
+    pub fn is_valid_for(&self, host: &str) -> bool {
+        let (Some(certificate), Ok(name)) = (self.certificates.first(), server_name(host)) else {
+            return false;
+        };
+        let parsed = ParsedCertificate::try_from(certificate);
+        parsed.is_ok_and(|certificate| verify_server_name(&certificate, &name).is_ok())
     }
 }

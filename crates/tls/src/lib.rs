@@ -59,6 +59,7 @@ mod verify;
 mod certificates;
 mod ciphers;
 mod pem;
+mod server_name;
 
 mod error;
 mod info;

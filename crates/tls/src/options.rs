@@ -60,6 +60,15 @@ impl Default for ClientOptions {
     }
 }
 
+impl ClientOptions {
+    /// True if the certificate of an established session was verified in full, for the host of the
+    /// session. Only then may the certificate show that the server has other names, too (RFC 9113
+    /// §9.1.1).
+    pub fn verifies_host(&self) -> bool {
+        self.verify == Verify::Full && self.server_name.is_none()
+    }
+}
+
 /// How a server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verify {
