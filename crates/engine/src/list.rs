@@ -65,6 +65,15 @@ impl ListPool {
         self.nodes.get(at as usize).is_some_and(|node| node.linked)
     }
 
+    /// The indices of `list`, from its front.
+    pub fn iter(&self, list: IndexList) -> impl Iterator<Item = u32> {
+        let after = |at: &u32| {
+            let after = self.nodes[*at as usize].after;
+            (after != NONE).then_some(after)
+        };
+        std::iter::successors(list.first(), after)
+    }
+
     /// Removes `at` from `list`, if it is there; true if it was.
     pub fn remove(&mut self, list: &mut IndexList, at: u32) -> bool {
         let node = *self.node(at);
@@ -125,6 +134,7 @@ mod tests {
                 }
             }
             assert_eq!(table.contains(at), model.contains(&at));
+            assert!(table.iter(list).eq(model.iter().copied()));
             assert_eq!(list.first(), model.front().copied());
             assert_eq!(list.last(), model.back().copied());
         }
