@@ -1,4 +1,5 @@
-//! A server of HTTP/2 and HTTP/1.1 with scripted responses, in the thread of the test.
+//! A server of HTTP/2 and HTTP/1.1 with scripted responses, in clear text or over TLS. It runs in
+//! the thread of the test.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +13,10 @@ use fulmar_proto::{
     StreamId,
 };
 
+use fulmar_tls::ServerTls;
+
 use crate::buffers::bounded;
+use crate::tls_end::TlsEnd;
 
 /// One step of the server in response to a request.
 #[derive(Clone, Debug)]
@@ -50,6 +54,8 @@ pub struct Http2Request {
     pub method: String,
     /// The request target.
     pub path: String,
+    /// The host and port that were requested.
+    pub authority: String,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -62,6 +68,8 @@ pub struct ScriptedHttp2 {
     connections: Vec<Option<Http2Connection>>,
     script: Http2Script,
     turns: usize,
+    /// The TLS of further connections.
+    pub tls: Option<ServerTls>,
     /// The steps at the begin of each connection of HTTP/2, behind the first SETTINGS.
     pub greeting: Vec<Http2Step>,
     /// Every request, in the order of their completion.
@@ -78,10 +86,14 @@ impl fmt::Debug for ScriptedHttp2 {
 
 struct Http2Connection {
     stream: TcpStream,
+    tls: Option<TlsEnd>,
     machine: ServerConnection,
     input: BytesMut,
     scratch: Scratch,
+    /// Unsent bytes, above TLS.
     output: Vec<u8>,
+    /// Unsent bytes for the socket.
+    wire: Vec<u8>,
     open: BTreeMap<u32, Http2Request>,
     greeted: bool,
     /// The peer has ended its side.
@@ -96,11 +108,29 @@ impl ScriptedHttp2 {
     /// # Panics
     /// If there is no port.
     pub fn new(script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static) -> Self {
+        Self::with(None, script)
+    }
+
+    /// The same over TLS.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn over_tls(
+        tls: ServerTls,
+        script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static,
+    ) -> Self {
+        Self::with(Some(tls), script)
+    }
+
+    fn with(
+        tls: Option<ServerTls>,
+        script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static,
+    ) -> Self {
         let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
         listener.set_nonblocking(true).expect("a socket");
         let (connections, requests, resets) = (Vec::new(), Vec::new(), Vec::new());
         let (script, greeting) = (Box::new(script), Vec::new());
-        Self { listener, connections, script, turns: 0, greeting, requests, resets }
+        Self { listener, tls, connections, script, turns: 0, greeting, requests, resets }
     }
 
     /// Where it listens.
@@ -144,7 +174,8 @@ impl ScriptedHttp2 {
         self.turns += 1;
         while let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true).expect("a socket");
-            self.connections.push(Some(Http2Connection::new(stream)));
+            let tls = self.tls.as_ref().map(|tls| tls.session().expect("a session"));
+            self.connections.push(Some(Http2Connection::new(stream, tls.map(TlsEnd::new))));
         }
         for at in 0..self.connections.len() {
             let Some(mut connection) = self.connections[at].take() else { continue };
@@ -167,14 +198,16 @@ impl ScriptedHttp2 {
 }
 
 impl Http2Connection {
-    fn new(stream: TcpStream) -> Self {
+    fn new(stream: TcpStream, tls: Option<TlsEnd>) -> Self {
         stream.set_nodelay(true).expect("a socket");
         Self {
             stream,
+            tls,
             machine: ServerConnection::default(),
             input: BytesMut::new(),
             scratch: Scratch::default(),
             output: Vec::new(),
+            wire: Vec::new(),
             open: BTreeMap::new(),
             greeted: false,
             eof: false,
@@ -184,13 +217,24 @@ impl Http2Connection {
 
     fn read(&mut self) {
         let mut bytes = [0; 64 * 1024];
+        let received = match &mut self.tls {
+            Some(tls) => &mut tls.wire,
+            None => &mut self.input,
+        };
         loop {
             match self.stream.read(&mut bytes) {
-                Ok(0) => return self.eof = true,
-                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => return self.eof = true,
+                Ok(n @ 1..) => received.extend_from_slice(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => {
+                    self.eof = true;
+                    break;
+                }
             }
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.eof = self.eof;
+            self.eof |= tls.open().is_err() || tls.ended;
+            self.input.extend_from_slice(&tls.above.split());
         }
     }
 
@@ -221,6 +265,7 @@ impl Http2Connection {
                         is_http2: self.machine.is_http2(),
                         method: text(head.method),
                         path: text(head.target),
+                        authority: text(head.headers.get("host").unwrap_or_default()),
                         body: Vec::new(),
                     };
                     self.open.insert(stream.0, request);
@@ -308,9 +353,18 @@ impl Http2Connection {
     /// `None`: it is closed.
     fn flush(mut self) -> Option<Self> {
         self.poll_bytes();
-        while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
-                Ok(n) => drop(self.output.drain(..n)),
+        match &mut self.tls {
+            None => self.wire.append(&mut self.output),
+            Some(tls) => {
+                if tls.established {
+                    tls.send(&std::mem::take(&mut self.output));
+                }
+                self.wire.extend(tls.take());
+            }
+        }
+        while !self.wire.is_empty() {
+            match self.stream.write(&self.wire) {
+                Ok(n) => drop(self.wire.drain(..n)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(self),
                 Err(_) => return None,
             }
