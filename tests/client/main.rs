@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod coalescing;
 mod codings;
 mod connect;
 mod deadlines;

@@ -5,13 +5,19 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_client::{Client, Config, Context, Request, RequestBody, TransferEvent, TransferId};
-use fulmar_engine::sim::{Faults, Sim};
+use fulmar_client::{
+    Client, Config, Context, Options, Request, RequestBody, TransferEvent, TransferId,
+};
+use fulmar_engine::sim::{Faults, NameEntry, Sim};
+use fulmar_proto::h2::Http2Limits;
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{Loop, OwnLoop};
 use fulmar_tests::transfers::{ClientAndServer, ClientLoop, TransferRecorder};
@@ -20,8 +26,11 @@ use fulmar_tests::transfers::{ClientAndServer, ClientLoop, TransferRecorder};
 #[derive(Debug)]
 struct Mischief {
     random: fastrand::Rng,
-    base: String,
+    /// The servers, by any of which a request is answered.
+    bases: Vec<String>,
+    options: Arc<Options>,
     left: u64,
+    pauses_transfers: bool,
     ids: Vec<TransferId>,
     paused: Vec<TransferId>,
     unsent: BTreeMap<usize, (TransferId, u64)>,
@@ -33,7 +42,11 @@ impl Mischief {
     fn start(&mut self, context: &mut Context<'_>) {
         if self.left > 0 {
             self.left -= 1;
-            let request = request(&self.base, self.left, &mut self.random);
+            let base = match &self.bases[..] {
+                [base] => base,
+                bases => &bases[self.random.usize(..bases.len())],
+            };
+            let request = request(base, &self.options, self.left, &mut self.random);
             self.ids.push(context.start(&request));
         }
     }
@@ -53,7 +66,7 @@ impl Mischief {
                     self.start(context);
                 }
             }
-            10..30 => {
+            10..30 if self.pauses_transfers => {
                 let victim = self.any();
                 if context.progress(victim).is_some() {
                     context.pause(victim);
@@ -96,7 +109,7 @@ impl Mischief {
 }
 
 /// The `n`th request: what its answer must be follows from it alone.
-fn request(base: &str, n: u64, random: &mut fastrand::Rng) -> Request {
+fn request(base: &str, options: &Arc<Options>, n: u64, random: &mut fastrand::Rng) -> Request {
     let size = random.u64(0..150_000) >> random.u32(0..18);
     let url = |path: &str| format!("{base}{path}");
     let body = vec![b'y'; usize::try_from(size).expect("small")];
@@ -108,7 +121,7 @@ fn request(base: &str, n: u64, random: &mut fastrand::Rng) -> Request {
         4 => Request::get(&url("/status/404")),
         _ => Request::get(&url(&format!("/bytes/{size}"))),
     };
-    builder.tag(n).build().expect("a request")
+    builder.options(options.clone()).tag(n).build().expect("a request")
 }
 
 /// True if `body` is what this request is answered with.
@@ -135,14 +148,16 @@ fn is_right(request: &Request, body: &[u8]) -> bool {
 fn mischievous(
     seed: u64,
     config: Config,
-    base: &str,
+    (bases, options): (&[&str], Options),
     total: u64,
 ) -> (Client<TransferRecorder>, Shared) {
     let recorder = TransferRecorder::default();
     let mischief = Rc::new(RefCell::new(Mischief {
         random: fastrand::Rng::with_seed(seed),
-        base: base.to_owned(),
+        bases: bases.iter().map(|base| (*base).to_owned()).collect(),
+        options: options.into(),
         left: total,
+        pauses_transfers: true,
         ids: Vec::new(),
         paused: Vec::new(),
         unsent: BTreeMap::new(),
@@ -214,7 +229,8 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
         idle_timeout: Some(Duration::from_secs(60)),
         ..Config::default()
     };
-    let (mut client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    let (mut client, mischief) =
+        mischievous(seed, config, (&["http://127.0.0.1"], Options::default()), 60);
     begin(&mut client, now, &mischief);
     let mut sim = Sim::new(now, seed, faults);
     sim.capacity = 1 << (8 + seed % 9);
@@ -258,6 +274,74 @@ fn a_hostile_network_loses_only_what_it_breaks() {
     assert!(failed > 0, "the faults are real");
 }
 
+/// Origins of one certificate, and few streams: connections of HTTP/2 are coalesced.
+fn run_coalesced(seed: u64, faults: Faults, connections_max: usize) -> (usize, u64) {
+    let now = sys::now();
+    let certs = Certs::new();
+    let http2 = Some(Http2Limits { streams_max: 8, ..Http2Limits::default() });
+    let limits = Limits { idle_timeout: Duration::from_secs(5), http2, ..Limits::default() };
+    let config = Config {
+        connections_max,
+        per_host_max: 3,
+        idle_timeout: Some(Duration::from_secs(60)),
+        ..Config::default()
+    };
+    let names = ["test.example", "a.wild.example", "b.wild.example", "c.wild.example"];
+    let bases = names.map(|name| format!("https://{name}"));
+    let options = Options { tls: Some(client_tls(&certs)), ..Options::default() };
+    let servers = (&bases.each_ref().map(String::as_str)[..], options);
+    let (mut client, mischief) = mischievous(seed, config, servers, 60);
+    mischief.borrow_mut().pauses_transfers = false;
+    begin(&mut client, now, &mischief);
+    let mut sim = Sim::new(now, seed, faults);
+    sim.capacity = 1 << (8 + seed % 9);
+    for name in names {
+        let address = NameEntry::addresses([Ipv4Addr::LOCALHOST.into()]);
+        sim.names.insert(name.into(), address);
+    }
+    let server = https::server(server_tls(&certs, CertOwner::Server), limits);
+    let (client, server) = (sim.add(client), sim.add(server));
+    sim.listen(server, SocketAddr::from((Ipv4Addr::LOCALHOST, 443)), 4);
+    let what = format!("seed {seed}, {connections_max} connections, {faults:?}");
+    let ended = sim.run(3_000_000, |sim| {
+        let client = &sim[client];
+        assert!(client.connections() <= connections_max.min(12), "{what}");
+        assert!(client.idle_connections() <= client.connections(), "{what}");
+        false
+    });
+    assert!(ended, "{what}: a livelock");
+    let failed = check(&sim[client], &mischief, faults != Faults::default(), &what);
+    let client = &sim[client];
+    let left = (client.connections(), client.idle_connections(), client.origins());
+    assert_eq!((left, sim[server].connections()), ((0, 0, 0), 0), "{what}: nothing is left");
+    let stats = client.stats();
+    assert_eq!(stats.started, stats.ended, "{what}");
+    (failed, stats.connections)
+}
+
+#[test]
+fn origins_that_share_connections_complete_everything() {
+    let (mut one, mut many) = (0, 0);
+    for seed in 0..15 {
+        one += run_coalesced(seed, Faults::default(), 1).1;
+        many += run_coalesced(seed, Faults::default(), usize::MAX).1;
+    }
+    assert_eq!(one, 15, "all use the one that is allowed");
+    assert!(many > one, "origins open connections of their own, too");
+}
+
+#[test]
+fn origins_that_share_connections_lose_only_what_a_hostile_network_breaks() {
+    let hostile = Faults { refuse: 100, reset: 2, stall: 20, accept: 20, ..Faults::default() };
+    let mut failed = 0;
+    for seed in 0..15 {
+        for connections_max in [1, 2, usize::MAX] {
+            failed += run_coalesced(seed, hostile, connections_max).0;
+        }
+    }
+    assert!(failed > 0, "the faults are real");
+}
+
 /// What the simulator's seeds do, over sockets: the same transfers, and every answer right.
 #[test]
 fn every_way_to_drive_survives_the_same_seeds() {
@@ -271,7 +355,8 @@ fn every_way_to_drive_survives_the_same_seeds() {
                 );
                 let base = format!("http://{}", pair.address);
                 let total = if L::SLOWER > 1 { 6 } else { 60 };
-                let (client, mischief) = mischievous(seed, config, &base, total);
+                let server = (&[&*base][..], Options::default());
+                let (client, mischief) = mischievous(seed, config, server, total);
                 pair.client = L::start(client).0;
                 pair.client.with(|client, now| begin(client, now, &mischief));
                 let begun: Instant = sys::now();

@@ -108,7 +108,8 @@ impl<A: Application> Client<A> {
         transfers.keys().filter(sent).count()
     }
 
-    /// Keys for which connections, waiting transfers or limits are kept now.
+    /// Keys for which connections, also shared with other origins, waiting transfers or limits are
+    /// kept now.
     pub fn origins(&self) -> usize {
         self.core.state.pool.len()
     }
@@ -202,12 +203,16 @@ impl<A: Application> Client<A> {
     fn choose(&mut self, now: Instant, origin: usize, id: TransferId) -> Option<SocketId> {
         let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
         let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
+        let coalesced_onto = known.coalesced_onto;
         if multiplexing == Multiplexing::Yes
             && let Some(socket) = self.choose_shared(origin)
         {
             return Some(socket);
         }
         if let Some(socket) = self.choose_idle(now, origin) {
+            return Some(socket);
+        }
+        if let Some(socket) = coalesced_onto.and_then(|at| self.choose_coalesced(at)) {
             return Some(socket);
         }
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
@@ -252,7 +257,7 @@ impl<A: Application> Client<A> {
     }
 
     /// Begins an exchange.
-    fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
+    pub(crate) fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
         let entry = self.connections.get_mut(socket).expect(POOLED);
         self.core.assign(now, socket, entry, id);
         self.share(socket);
@@ -293,6 +298,7 @@ impl<A: Application> Client<A> {
     /// An exchange has ended: the connection gets the next one, or is idle.
     fn on_freed(&mut self, now: Instant, socket: SocketId) {
         self.share(socket);
+        self.assign_in_turn(now, socket);
         let at = self.connections.position(socket);
         let Some((connection, data)) = self.connections.get_mut(socket) else { return };
         if !data.owners.is_empty() {
@@ -320,8 +326,8 @@ impl<A: Application> Client<A> {
         let pool = &self.core.state.pool;
         if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
             // Its origin has had its share. Another command may have made it idle.
-            self.core.state.pool.remove_idle(origin, at);
-            self.connections.close(socket);
+            let data = self.connections.close(socket).expect(POOLED);
+            self.core.state.unlist(at, &data);
             return self.on_connection_removed(now, origin, stage);
         }
         self.core.state.pool.insert_idle(origin, at);
@@ -340,7 +346,7 @@ impl<A: Application> Client<A> {
         let Some(at) = self.core.state.pool.oldest() else { return false };
         let socket = self.connections.key(at);
         let data = self.connections.close(socket).expect(POOLED);
-        self.core.state.pool.remove_idle(data.origin(), at);
+        self.core.state.unlist(at, &data);
         self.on_connection_removed(now, data.origin(), data.stage);
         true
     }

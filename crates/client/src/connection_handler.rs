@@ -151,6 +151,7 @@ impl<A: Application> ConnectionHandler<A> {
         transfer.socket = socket;
         transfer.stream = stream;
         transfer.peer = data.peer;
+        transfer.coalesced = transfer.origin != data.origin();
         transfer.timestamps.assigned = Some(now);
         match data.opening.take() {
             None => self.state.stats.reused += 1,
@@ -161,7 +162,8 @@ impl<A: Application> ConnectionHandler<A> {
         if transfer.is_held() && (transfer.multiplexed || data.owners.is_single()) {
             connection.set_held(stream, true); // paused while it waited
         }
-        self.state.join(now, data.origin());
+        let origin = transfer.origin;
+        self.state.join(now, origin);
         self.begin(now, id, connection, stream);
     }
 
@@ -181,6 +183,7 @@ impl<A: Application> ConnectionHandler<A> {
             && free
             && let Some(id) = self.state.front(origin)
             && !self.state.pool.carries_one_exchange(origin)
+            && !self.state.pool.coalescing.is_shared(socket.index)
             && self.state.permit(now, origin)
         {
             self.state.pool.pop(origin);
@@ -487,11 +490,7 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
         mut data: ConnectionData,
         end: End,
     ) {
-        let (origin, at) = (data.origin(), socket.index);
-        self.state.pool.remove_idle(origin, at);
-        if data.shared {
-            self.state.pool.unshare(origin, at);
-        }
+        self.state.unlist(socket.index, &data);
         if data.owners.is_empty() {
             return self.state.commands.push_back(Command::Closed(Box::new(data), socket, end));
         }
@@ -534,6 +533,9 @@ impl<A: Application> ConnectionHandler<A> {
                 false => Multiplexing::No,
             },
         };
+        if is_http2 && self.state.config.coalescing {
+            self.state.pool.begin_coalescing(data.origin(), data.peer, socket.index);
+        }
         self.state.commands.push_back(Command::Freed(socket));
     }
 

@@ -1,7 +1,7 @@
 //! The properties that two requests must have in common to share a connection.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,8 @@ use fulmar_semantics::proxy::ProxyUrl;
 use fulmar_tls::ClientTls;
 
 /// All properties of a connection. Two requests share connections if, and only if, their keys are
-/// equal: any field that differs prevents reuse.
+/// equal: any field that differs prevents reuse. The only exception is a different host whose name
+/// the connection's certificate has: see [`crate::Config::coalescing`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The host that HTTP is exchanged with: the URL's, or the proxy's if it forwards. As the URL
@@ -35,6 +36,34 @@ pub struct Key {
     pub protocol: Protocol,
     /// The deviations from the grammar that are accepted in responses.
     pub leniency: Leniency,
+}
+
+impl Key {
+    /// True if the other key has at most another host.
+    pub(crate) fn equals_without_host(&self, other: &Self) -> bool {
+        self.without_host() == other.without_host()
+    }
+
+    /// A hash of everything but the host, and of an address.
+    pub(crate) fn hash_without_host(&self, peer: IpAddr) -> u64 {
+        SEED.hash_one((self.without_host(), peer))
+    }
+
+    fn without_host(&self) -> impl Eq + Hash + '_ {
+        let Self {
+            host: _,
+            port,
+            route,
+            tls,
+            credentials,
+            local,
+            interface,
+            keep_alive,
+            protocol,
+            leniency,
+        } = self;
+        (port, route, tls, credentials, local, interface, keep_alive, protocol, leniency)
+    }
 }
 
 /// The route of a connection to its host.

@@ -48,6 +48,7 @@ mod client;
 mod attempt;
 mod auth_sessions;
 mod body;
+mod coalescing;
 mod connection_data;
 mod connection_handler;
 mod cookies_and_auth;
@@ -57,6 +58,7 @@ mod owners;
 mod response;
 mod state;
 
+mod coalescing_index;
 mod host_limits;
 mod pool;
 

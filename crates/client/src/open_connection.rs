@@ -16,13 +16,14 @@ use url::Host;
 use crate::application::Application;
 use crate::attempt::Attempt;
 use crate::client::Client;
+use crate::coalescing::CoalesceResult;
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
 use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
 use crate::request::basic;
-use crate::state::{CONNECTED, WAITED_FOR, lookup, position};
+use crate::state::{CONNECTED, Command, WAITED_FOR, lookup, position};
 use crate::timestamps::micros;
 use crate::transfer_stage::TransferStage;
 
@@ -38,6 +39,15 @@ impl<A: Application> Client<A> {
             if !known.needs_connection(wanted) || known.connections >= state.config.per_host_max {
                 return;
             }
+            // Before others are closed for a new one: one of them may serve the origin.
+            match self.coalesce(now, origin, found.map(|found| &*found.addresses)) {
+                CoalesceResult::Coalesced => {
+                    return self.core.state.commands.push_back(Command::Dispatch(origin));
+                }
+                CoalesceResult::NeedsAddresses => return self.core.state.ask(now, origin),
+                CoalesceResult::NoConnection => {}
+            }
+            let state = &mut self.core.state;
             if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
                 return state.set_origin_timer(origin, until);
             }

@@ -230,6 +230,11 @@ pub struct Config {
     /// Idempotent requests that are sent before the first response, at most
     /// [`fulmar_proto::h1::DEPTH_MAX`]; 1: no pipelining.
     pub pipelining: u32,
+    /// Connection coalescing (RFC 9113 §9.1.1): a request uses the HTTP/2 connection of another
+    /// host if the certificate has its host, too, and its host resolves to the address of the
+    /// connection. The other properties ([`crate::Key`]) must be equal, the certificate must have
+    /// been verified for the other host, and no proxy or Unix socket may be used.
+    pub coalescing: bool,
     /// The rate of requests to one host; `None`: unlimited.
     pub rate: Option<RateLimit>,
     /// Concurrent requests to one host.
@@ -274,6 +279,7 @@ impl Default for Config {
             handshake_timeout: Some(Duration::from_secs(30)),
             attempt_delay: Duration::from_millis(250),
             pipelining: 1,
+            coalescing: true,
             rate: None,
             per_host_active: None,
             retry_after_max: Duration::from_secs(300),

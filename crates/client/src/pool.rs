@@ -11,6 +11,7 @@ use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
+use crate::coalescing_index::{CoalescingIndex, permits_coalescing};
 use crate::connection_key::{ByKey, Hashed, Protocol, Route};
 use crate::host_limits::Hosts;
 use crate::options::host_text;
@@ -24,6 +25,7 @@ pub(crate) struct Pool {
     misdirected_by_key: ByKey<usize>,
     origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
+    pub(crate) coalescing: CoalescingIndex,
     /// Connections that accept requests, by their position: of each origin, the idle ones, last
     /// used first, and those that accept requests besides those they have.
     of_origin: ListPool,
@@ -53,6 +55,10 @@ pub(crate) struct OriginPool {
     /// HTTP/2: the last limit of streams that the server has announced.
     pub(crate) streams_max: Option<u32>,
     pub(crate) waits_for_connection: bool,
+    /// Its connections may serve other origins, and theirs may serve it.
+    pub(crate) coalesces: bool,
+    /// The connection of another origin that serves it.
+    pub(crate) coalesced_onto: Option<u32>,
     idle: IndexList,
     shared: IndexList,
     /// Waiting transfers; some may have ended.
@@ -172,6 +178,8 @@ impl Pool {
             multiplexing,
             streams_max: None,
             waits_for_connection: false,
+            coalesces: multiplexing != Multiplexing::OneExchange && permits_coalescing(key),
+            coalesced_onto: None,
             idle: IndexList::default(),
             shared: IndexList::default(),
             queue: VecDeque::new(),
@@ -277,6 +285,11 @@ impl Pool {
         true
     }
 
+    /// True if the connection is idle.
+    pub(crate) fn is_idle(&self, connection: u32) -> bool {
+        self.of_all.contains(connection)
+    }
+
     /// Marks a connection as one that accepts requests besides those it has.
     pub(crate) fn share(&mut self, at: usize, connection: u32) {
         self.of_origin.push_back(&mut self.origins[at].shared, connection);
@@ -302,10 +315,67 @@ impl Pool {
         self.oldest.first()
     }
 
+    /// From now on a connection of the origin `home` serves the origin `at`, too, and the one that
+    /// did so before does not. The connection has room for it.
+    pub(crate) fn coalesce(&mut self, at: usize, connection: u32, home: usize) {
+        if self.origins[at].coalesced_onto != Some(connection) {
+            self.separate(at);
+            self.origins[at].coalesced_onto = Some(connection);
+            self.coalescing.join(connection, home, at);
+        }
+    }
+
+    /// From now on only its own connections serve the origin.
+    pub(crate) fn separate(&mut self, at: usize) {
+        if let Some(connection) = self.origins[at].coalesced_onto.take() {
+            self.coalescing.leave(connection, at);
+        }
+    }
+
+    /// From now on its own connections serve the origin, and no other one, as long as the origin is
+    /// in the pool.
+    pub(crate) fn keep_apart(&mut self, at: usize) {
+        self.origins[at].coalesces = false;
+        self.separate(at);
+    }
+
+    /// An origin without transfers that a connection of `home` serves.
+    pub(crate) fn unused_origin_of(&self, connection: u32, home: usize) -> Option<usize> {
+        let is_unused = |at: &usize| self.origins[*at].active + self.origins[*at].waiting == 0;
+        self.coalescing.origins(connection).find(|at| *at != home && is_unused(at))
+    }
+
+    /// A connection of the origin `home` may serve others, if the origin is verified and direct.
+    pub(crate) fn begin_coalescing(&mut self, home: usize, peer: Option<IpAddr>, connection: u32) {
+        let origin = &self.origins[home];
+        if let Some(peer) = peer.filter(|_| origin.coalesces) {
+            self.coalescing.insert(&origin.key, peer, connection);
+        }
+    }
+
+    /// Removes a connection of the origin `home` from those that may serve others. Returns the
+    /// origins that it served until now.
+    pub(crate) fn end_coalescing(
+        &mut self,
+        home: usize,
+        peer: Option<IpAddr>,
+        connection: u32,
+    ) -> VecDeque<usize> {
+        let Some(peer) = peer.filter(|_| self.coalescing.contains(connection)) else {
+            return VecDeque::new();
+        };
+        let origins = self.coalescing.remove(&self.origins[home].key, peer, connection);
+        for at in origins.iter().filter(|at| **at != home) {
+            self.origins[*at].coalesced_onto = None;
+        }
+        origins
+    }
+
     /// Removes an origin that is not needed, so that memory follows use.
     pub(crate) fn sweep(&mut self, at: usize, now: Instant) -> Swept {
         let Some(origin) = self.origins.get(at) else { return Swept::Kept }; // removed before
-        if origin.connections + origin.active + origin.waiting > 0 {
+        let is_used = origin.connections + origin.active + origin.waiting > 0;
+        if is_used || origin.coalesced_onto.is_some() {
             return Swept::Kept;
         }
         if let Some(until) = self.hosts.remembered_until(origin.host, now) {

@@ -12,7 +12,7 @@ use crate::deadline::later;
 use crate::error::Error;
 use crate::request::Redirected;
 use crate::state::{CONNECTED, ClientState, RUNNING};
-use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, known};
+use crate::transfer::{BodyUse, FollowUp, OwnConnection, SpeedLimit, TransferId, known};
 use crate::transfer_stage::TransferStage;
 
 impl ClientState {
@@ -144,15 +144,24 @@ impl ClientState {
     }
 
     /// 421: the server does not respond for this origin on this connection, and has not processed
-    /// the request. It is sent once more, on a connection of its own (RFC 9110 §15.5.20).
+    /// the request. It is sent once more, on a connection of its own (RFC 9110 §15.5.20). The
+    /// origin is not coalesced again.
     fn retry_misdirected(&mut self, id: TransferId, response: Response<'_>) -> bool {
-        if response.status != 421 || self.check_replayable(id).is_err() {
+        if response.status != 421 {
+            return false;
+        }
+        self.pool.keep_apart(self.transfers.get(id.0).expect(RUNNING).origin);
+        if self.check_replayable(id).is_err() {
             return false;
         }
         let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
-        if std::mem::replace(&mut transfer.extra().misdirected, true) {
+        let own =
+            if transfer.coalesced { OwnConnection::OfOrigin } else { OwnConnection::OfRequest };
+        let extra = transfer.extra();
+        if extra.misdirected.is_some() {
             return false;
         }
+        extra.misdirected = Some(own);
         transfer.body = BodyUse::Ignore(FollowUp::Follow);
         true
     }

@@ -16,7 +16,7 @@ use crate::host_limits::Permit;
 use crate::options::Config;
 use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
-use crate::transfer::{BodyUse, Transfer, TransferId};
+use crate::transfer::{BodyUse, OwnConnection, Transfer, TransferId};
 use crate::transfer_stage::TransferStage;
 
 /// Transfers, the pool, and commands for when the connections are available.
@@ -134,13 +134,13 @@ impl ClientState {
     pub(crate) fn restart(&mut self, now: Instant, id: TransferId, request: Request, again: bool) {
         let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let is_same_key = transfer.request.hashed() == request.hashed();
-        let is_misdirected = transfer.extra.as_mut().is_some_and(|extra| {
-            extra.misdirected &= is_same_key;
+        let misdirected = transfer.extra.as_mut().and_then(|extra| {
+            extra.misdirected.take_if(|_| !is_same_key);
             extra.misdirected
         });
-        let origin = match is_misdirected {
-            true => self.pool.misdirected_origin(request.hashed()),
-            false => self.pool.origin(request.hashed()),
+        let origin = match misdirected {
+            Some(OwnConnection::OfRequest) => self.pool.misdirected_origin(request.hashed()),
+            Some(OwnConnection::OfOrigin) | None => self.pool.origin(request.hashed()),
         };
         transfer.request = request;
         transfer.origin = origin;
@@ -203,6 +203,18 @@ impl ClientState {
         let host = known.host;
         let waiting_origins = self.pool.hosts.end(host).map(Command::Dispatch);
         self.commands.extend(waiting_origins);
+    }
+
+    /// A connection ends: removes it from all lists of the pool. The origins that were coalesced
+    /// onto it continue on others.
+    pub(crate) fn unlist(&mut self, connection: u32, data: &ConnectionData) {
+        let origin = data.origin();
+        self.pool.remove_idle(origin, connection);
+        if data.shared {
+            self.pool.unshare(origin, connection);
+        }
+        let served = self.pool.end_coalescing(origin, data.peer, connection);
+        self.commands.extend(served.into_iter().map(Command::Dispatch));
     }
 
     /// Removes an origin that is not needed.

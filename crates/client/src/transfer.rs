@@ -57,6 +57,8 @@ pub(crate) struct Transfer {
     pub(crate) reused: bool,
     /// The connection carries other transfers, too: HTTP/2.
     pub(crate) multiplexed: bool,
+    /// HTTP/2: the connection is one of another origin.
+    pub(crate) coalesced: bool,
     /// HTTP/2: it was sent before the server had announced its limit of streams.
     pub(crate) is_early: bool,
     /// Bytes followed the response.
@@ -106,13 +108,23 @@ pub(crate) struct Extra {
     /// How often the server has refused to process it: when its limit of streams was known, and
     /// before ([`Transfer::is_early`]).
     pub(crate) refusals: [u8; 2],
-    /// The response to a request with this key was 421: it has a connection of its own.
-    pub(crate) misdirected: bool,
+    /// The response to a request with this key was 421: it was sent again on a connection of its
+    /// own.
+    pub(crate) misdirected: Option<OwnConnection>,
     /// The credentials of the current request.
     pub(crate) proof: Option<AuthAttempt>,
     /// The number of requests with credentials after a challenge.
     pub(crate) proofs: u8,
     pub(crate) pace: Option<SpeedLimit>,
+}
+
+/// Whose own connection carries a request after a 421.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnConnection {
+    /// One of its origin, as it was on one of another origin.
+    OfOrigin,
+    /// One that carries no other request.
+    OfRequest,
 }
 
 /// Speed limits.
@@ -205,6 +217,7 @@ impl Transfer {
             retried: false,
             reused: false,
             multiplexed: false,
+            coalesced: false,
             is_early: false,
             taken: 0,
             excess: false,

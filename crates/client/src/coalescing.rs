@@ -1,0 +1,149 @@
+//! Connections of HTTP/2 that serve several origins (connection coalescing, RFC 9113 §9.1.1).
+//!
+//! An origin that needs a connection is coalesced onto one of another origin instead, if that one
+//! has the same key except for the host, is connected to an address of the origin's name, and has a
+//! certificate with this name. It remains the other origin's connection. The coalesced origin keeps
+//! its own queue, limits and connections; it is only another source of transfers. It remains
+//! coalesced until the connection closes, or a response is 421.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use fulmar_engine::SocketId;
+use fulmar_proto::Connection;
+use fulmar_tls::Info;
+
+use crate::application::Application;
+use crate::client::Client;
+use crate::connection_data::ConnectionProgress;
+use crate::pool::{AddressState, Multiplexing};
+use crate::state::{CONNECTED, ClientState, WAITED_FOR};
+use crate::transfer::TransferId;
+
+/// Whether an origin can do without a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CoalesceResult {
+    /// It has been coalesced onto a connection that accepts a request.
+    Coalesced,
+    /// Its addresses must be known first.
+    NeedsAddresses,
+    /// No connection can serve it.
+    NoConnection,
+}
+
+impl<A: Application> Client<A> {
+    /// Looks for a connection of another origin that can serve `origin`, which needs one. The
+    /// addresses are those that its name was resolved to.
+    pub(crate) fn coalesce(
+        &mut self,
+        now: Instant,
+        origin: usize,
+        addresses: Option<&[IpAddr]>,
+    ) -> CoalesceResult {
+        let pool = &self.core.state.pool;
+        let known = pool.get(origin).expect(WAITED_FOR);
+        // A server that has chosen HTTP/1.1 for this name does not want it on HTTP/2.
+        let may_multiplex = matches!(known.multiplexing, Multiplexing::Unknown | Multiplexing::Yes);
+        if pool.coalescing.is_empty() || !known.coalesces || !may_multiplex {
+            return CoalesceResult::NoConnection;
+        }
+        let literal;
+        let addresses: &[IpAddr] = match (known.addresses, addresses) {
+            (AddressState::Literal(address), _) => {
+                literal = [address];
+                &literal
+            }
+            (_, Some(addresses)) => addresses,
+            (AddressState::Local, None) => return CoalesceResult::NoConnection,
+            // Its turn comes later, and then its name is resolved in any case.
+            (_, None) if known.waits_for_connection => return CoalesceResult::NoConnection,
+            (AddressState::Unknown | AddressState::Resolving(_), None) => {
+                return CoalesceResult::NeedsAddresses;
+            }
+        };
+        let candidates =
+            addresses.iter().flat_map(|peer| pool.coalescing.candidates(&known.key, *peer));
+        let found = candidates.take(CANDIDATES_MAX).find_map(|at| self.serving(at, origin));
+        match found {
+            Some((at, home)) if self.core.state.coalesce(now, origin, at, home) => {
+                CoalesceResult::Coalesced
+            }
+            _ => CoalesceResult::NoConnection,
+        }
+    }
+
+    /// The connection at a position and its own origin, if it can serve a request of `origin`.
+    fn serving(&self, at: u32, origin: usize) -> Option<(u32, usize)> {
+        let (socket, home) = self.accepting(at)?;
+        let pool = &self.core.state.pool;
+        let key = pool.get(origin).expect(WAITED_FOR).key.key();
+        let same_but_host = pool.get(home).expect(CONNECTED).key.key().equals_without_host(key);
+        let info = self.connections.info(socket).and_then(Info::of);
+        let serves = home != origin
+            && same_but_host
+            && info.is_some_and(|info| info.is_valid_for(&key.host));
+        serves.then_some((at, home))
+    }
+
+    /// The connection that an origin is coalesced onto, if it accepts a request.
+    pub(crate) fn choose_coalesced(&mut self, connection: u32) -> Option<SocketId> {
+        let (socket, home) = self.accepting(connection)?;
+        self.core.state.pool.remove_idle(home, connection);
+        Some(socket)
+    }
+
+    /// The connection at a position and its own origin, if that would get it for a request now.
+    fn accepting(&self, at: u32) -> Option<(SocketId, usize)> {
+        let socket = self.connections.key(at);
+        let (connection, data) = self.connections.get(socket)?;
+        let is_listed = data.shared || self.core.state.pool.is_idle(at);
+        (is_listed && connection.vacancy() > 0).then(|| (socket, data.origin()))
+    }
+
+    /// A connection may accept requests again: if it serves several origins, they take turns.
+    pub(crate) fn assign_in_turn(&mut self, now: Instant, socket: SocketId) {
+        let at = self.connections.position(socket);
+        while self.core.state.pool.coalescing.is_shared(at)
+            && let Some((connection, data)) = self.connections.get(socket)
+            && data.stage != ConnectionProgress::Opening
+            && connection.vacancy() > 0
+        {
+            let home = data.origin();
+            let Some((origin, id)) = self.core.state.next_in_turn(now, at) else { return };
+            self.core.state.pool.remove_idle(home, at);
+            self.core.state.pool.pop(origin);
+            self.assign(now, socket, id);
+        }
+    }
+}
+
+impl ClientState {
+    /// Coalesces an origin onto a connection of the origin `home`. False if the connection serves
+    /// too many already, all of which have transfers.
+    fn coalesce(&mut self, now: Instant, origin: usize, connection: u32, home: usize) -> bool {
+        if !self.pool.coalescing.has_room(connection) {
+            let Some(unused) = self.pool.unused_origin_of(connection, home) else { return false };
+            self.pool.separate(unused);
+            self.sweep(now, unused);
+        }
+        self.pool.coalesce(origin, connection, home);
+        true
+    }
+
+    /// The next transfer for a connection that serves several origins, and its origin.
+    fn next_in_turn(&mut self, now: Instant, connection: u32) -> Option<(usize, TransferId)> {
+        for _ in 0..self.pool.coalescing.origins(connection).count() {
+            let origin = self.pool.coalescing.next_turn(connection)?;
+            if let Some(id) = self.front(origin)
+                && self.permit(now, origin)
+            {
+                return Some((origin, id));
+            }
+        }
+        None
+    }
+}
+
+/// Connections that are examined for one that an origin needs. Examining one is parsing its
+/// certificate; opening one costs about as much as a hundred of these.
+const CANDIDATES_MAX: usize = 16;
