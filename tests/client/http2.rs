@@ -475,6 +475,57 @@ fn a_paused_response_survives_its_connection_and_others_are_repeated() {
     assert_eq!((staged.peer.accepted(), staged.peer.count("/get")), (2, 2));
 }
 
+/// The responses are complete and arrive together. The first head pauses its own transfer and
+/// another one.
+#[test]
+fn pausing_stops_events_that_have_arrived_already() {
+    let paused = Rc::new(Cell::new(Vec::new()));
+    let recorder = TransferRecorder::default();
+    let silent = recorder.paused.clone();
+    let recorder = TransferRecorder {
+        act: Some(Box::new({
+            let paused = Rc::clone(&paused);
+            move |context, _, event| {
+                if matches!(event, TransferEvent::Head { .. }) {
+                    for id in paused.take() {
+                        context.pause(id);
+                        silent.borrow_mut().insert(id);
+                    }
+                }
+            }
+        })),
+        ..recorder
+    };
+    let mut staged = Http2Staged::with(recorder, respond);
+    let [first, second, third] = ["/1", "/2", "/3"].map(|path| staged.start("GET", path));
+    paused.set(vec![first, third]);
+    staged.run_until(|client| client.running() == 2);
+    staged.exchange();
+    let recorder = staged.client.0.engine.application();
+    assert_eq!([first, second, third].map(|id| recorder.trace(id)), ["H", "HdD", ""]);
+    recorder.paused.borrow_mut().clear();
+    staged.act(|context| [first, third].map(|id| context.resume(id)));
+    staged.run();
+    for (id, body) in [(first, b"/1"), (second, b"/2"), (third, b"/3")] {
+        assert_eq!(staged.result(id).expect("a response"), body);
+    }
+}
+
+/// The whole body arrives at once, as the window of a stream is large.
+#[test]
+fn the_highest_speed_is_kept_on_a_stream() {
+    let mut staged = Http2Staged::new(|_| vec![Http2Step::Respond(vec![b'x'; 60_000])]);
+    let protocol = Protocol::Http2;
+    let options = Options { highest_speed: Some(100_000), protocol, ..Options::default() };
+    let request = staged.request("GET", "/", &options.into());
+    let start = sys::now();
+    let id = staged.start_request(&request);
+    staged.run();
+    assert_eq!(staged.result(id).expect("a response").len(), 60_000);
+    let time = sys::now() - start;
+    assert!(time >= Duration::from_millis(400), "{time:?}");
+}
+
 /// The first transfer of the connection is removed in the turn in which the server breaks the
 /// protocol. That is no reason to send the others again, as behind a lost pipelined response.
 #[test]

@@ -30,7 +30,6 @@ struct Mischief {
     bases: Vec<String>,
     options: Arc<Options>,
     left: u64,
-    pauses_transfers: bool,
     ids: Vec<TransferId>,
     paused: Vec<TransferId>,
     unsent: BTreeMap<usize, (TransferId, u64)>,
@@ -66,7 +65,7 @@ impl Mischief {
                     self.start(context);
                 }
             }
-            10..30 if self.pauses_transfers => {
+            10..30 => {
                 let victim = self.any();
                 if context.progress(victim).is_some() {
                     context.pause(victim);
@@ -157,7 +156,6 @@ fn mischievous(
         bases: bases.iter().map(|base| (*base).to_owned()).collect(),
         options: options.into(),
         left: total,
-        pauses_transfers: true,
         ids: Vec::new(),
         paused: Vec::new(),
         unsent: BTreeMap::new(),
@@ -291,7 +289,6 @@ fn run_coalesced(seed: u64, faults: Faults, connections_max: usize) -> (usize, u
     let options = Options { tls: Some(client_tls(&certs)), ..Options::default() };
     let servers = (&bases.each_ref().map(String::as_str)[..], options);
     let (mut client, mischief) = mischievous(seed, config, servers, 60);
-    mischief.borrow_mut().pauses_transfers = false;
     begin(&mut client, now, &mischief);
     let mut sim = Sim::new(now, seed, faults);
     sim.capacity = 1 << (8 + seed % 9);

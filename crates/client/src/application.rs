@@ -107,6 +107,7 @@ impl Context<'_> {
         if let Some(transfer) = self.state.transfers.get_mut(transfer.0) {
             transfer.paused = true;
         }
+        self.state.note_held(transfer);
         self.state.commands.push_back(Command::Hold(transfer));
     }
 

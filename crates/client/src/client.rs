@@ -410,6 +410,7 @@ impl<A: Application> Client<A> {
 
     /// A transfer was paused or resumed.
     fn hold(&mut self, now: Instant, id: TransferId) {
+        self.core.state.newly_held.clear(); // each has this command, or its event was of its stream
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
         let held = transfer.is_held();
         if !held && self.core.drain(now, id) {

@@ -582,6 +582,13 @@ impl<A: Application> ConnectionHandler<A> {
         {
             connection.set_held(next.stream, true);
         }
+        while let Some(id) = self.state.newly_held.pop() {
+            if let Some(transfer) = self.state.active_on(socket, id)
+                && transfer.is_held()
+            {
+                connection.set_held(transfer.stream, true);
+            }
+        }
         if ends {
             self.assign_next(now, socket, (connection, data));
         }

@@ -212,6 +212,7 @@ impl ClientState {
         pace.due = later(from, span.unwrap_or(Duration::MAX));
         if pace.due > now {
             pace.until = Some(pace.due);
+            self.note_held(id);
             self.watch(now, id);
         }
     }

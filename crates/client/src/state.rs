@@ -30,6 +30,8 @@ pub(crate) struct ClientState {
     pub(crate) attempts: Slab<Attempt>,
     pub(crate) commands: VecDeque<Command>,
     pub(crate) actions: VecDeque<Action>,
+    /// Transfers on streams of HTTP/2 that were paused in the current event.
+    pub(crate) newly_held: Vec<TransferId>,
     /// The timers of transfers, by their position.
     pub(crate) transfer_timers: Wheel,
     /// The timers of origins.
@@ -94,6 +96,7 @@ impl ClientState {
             attempts: Slab::new(),
             commands: VecDeque::new(),
             actions: VecDeque::new(),
+            newly_held: Vec::new(),
             transfer_timers: Wheel::new(now),
             origin_timers: Wheel::new(now),
             jar: None,
@@ -225,6 +228,14 @@ impl ClientState {
             Swept::Removed { resolving: true } => {
                 self.actions.push_back(Action::Abandon { lookup: lookup(origin) });
             }
+        }
+    }
+
+    /// A transfer was paused: nothing more of a stream is delivered, not even in this event.
+    pub(crate) fn note_held(&mut self, id: TransferId) {
+        let transfer = self.transfers.get(id.0);
+        if transfer.is_some_and(|transfer| transfer.multiplexed && transfer.is_active()) {
+            self.newly_held.push(id);
         }
     }
 
