@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::h2::H2;
+use fulmar_proto::h2::{ErrorCode, H2};
 use fulmar_proto::{
     BodyLen, Client, Connection, Event, HeaderBuf, Headers, Input, Request, Scratch, Segment,
     StreamId,
@@ -21,7 +21,7 @@ pub struct Http2Response {
     /// Both messages are complete.
     pub is_whole: bool,
     /// The code of RST_STREAM.
-    pub reset: Option<u32>,
+    pub reset: Option<ErrorCode>,
 }
 
 /// One connection, and the responses on it.

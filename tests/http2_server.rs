@@ -75,7 +75,7 @@ pub struct ScriptedHttp2 {
     /// Every request, in the order of their completion.
     pub requests: Vec<Http2Request>,
     /// Resets by the client: connection, stream and code.
-    pub resets: Vec<(usize, u32, u32)>,
+    pub resets: Vec<(usize, u32, ErrorCode)>,
 }
 
 impl fmt::Debug for ScriptedHttp2 {
@@ -243,7 +243,7 @@ impl Http2Connection {
         &mut self,
         connection: usize,
         greeting: &[Http2Step],
-    ) -> Option<Result<Http2Request, (u32, u32)>> {
+    ) -> Option<Result<Http2Request, (u32, ErrorCode)>> {
         let complete = self.poll_complete(connection);
         if self.machine.is_http2() && !std::mem::replace(&mut self.greeted, true) {
             greeting.iter().for_each(|step| self.perform(StreamId::default(), step.clone()));
@@ -251,7 +251,10 @@ impl Http2Connection {
         complete
     }
 
-    fn poll_complete(&mut self, connection: usize) -> Option<Result<Http2Request, (u32, u32)>> {
+    fn poll_complete(
+        &mut self,
+        connection: usize,
+    ) -> Option<Result<Http2Request, (u32, ErrorCode)>> {
         let mut input = Input::all(&mut self.input, self.eof);
         while let Ok(Some(event)) = self.machine.poll_event(&mut input, &mut self.scratch) {
             let stream = event.stream();

@@ -568,7 +568,7 @@ fn a_removed_transfer_resets_its_stream_only() {
     let other = staged.start("GET", "/other");
     staged.run();
     assert_eq!(staged.result(other).expect("a response"), b"/other");
-    let cancel = ErrorCode::Cancel.code();
+    let cancel = ErrorCode::Cancel;
     assert_eq!((staged.peer.accepted(), &staged.peer.resets[..]), (1, &[(0, 1, cancel)][..]));
 }
 

@@ -634,5 +634,5 @@ fn requests_behind_a_panic_of_an_application_are_refused() {
     let received = std::mem::take(&mut hand.peer(socket).received);
     client.receive(&received);
     assert_eq!(client.responses[&first].status, 500);
-    assert_eq!(client.responses[&later].reset, Some(ErrorCode::RefusedStream.code()));
+    assert_eq!(client.responses[&later].reset, Some(ErrorCode::RefusedStream));
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{ClientConnection, Connection, Reset, StreamId, UsageError};
 use fulmar_tls::{ClientSession, HTTP2};
 
@@ -633,7 +632,7 @@ impl<A: Application> ConnectionHandler<A> {
                 data.owners.remove(stream);
                 match connection.eof_error() {
                     Some(error) => self.on_stream_lost(now, socket, id, data, error),
-                    None => self.on_stream_reset(now, socket, id, ErrorCode::from_code(code)),
+                    None => self.on_stream_reset(now, socket, id, code),
                 }
             }
         }

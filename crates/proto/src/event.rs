@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
+use crate::error_code::ErrorCode;
 use crate::head::{Headers, Request, Response};
 
 /// The side of a connection, which determines the heads that are sent and received.
@@ -96,8 +97,8 @@ pub enum Event<'a, R: Role> {
     Reset {
         /// The exchange that was reset.
         stream: StreamId,
-        /// The reason, in the protocol's numbers.
-        code: u32,
+        /// The reason. A number that RFC 9113 does not define is INTERNAL_ERROR (§7).
+        code: ErrorCode,
     },
     /// The exchange is a tunnel (101 of HTTP/1, or 2xx to CONNECT): `Data` and `send_data` are its
     /// bytes, `End` and `send_end` the ends of its directions. In HTTP/1 the tunnel is the whole

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection,
     StreamId,
@@ -193,7 +194,7 @@ impl<H: Handler> HandlerApp<H> {
     }
 
     /// The exchange was reset, and the connection goes on.
-    fn handle_reset(&mut self, call: &mut CallContext<'_>, stream: StreamId, code: u32) {
+    fn handle_reset(&mut self, call: &mut CallContext<'_>, stream: StreamId, code: ErrorCode) {
         // Without a state the response was complete.
         let Some(state) = call.session.exchanges.take(stream) else { return };
         if state.wake.is_some() {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{LayerError, PeerError, Phase, StreamId};
 
 use crate::SocketId;
@@ -24,7 +25,7 @@ pub enum End {
     TimedOut(Option<Phase>),
     /// HTTP/2: one stream was reset, with this error code (RFC 9113 §7). The
     /// connection goes on.
-    Reset(u32),
+    Reset(ErrorCode),
     /// Its owner closed it with [`crate::Connections::cut`].
     Cut,
     /// The application panicked while it handled the connection.

@@ -15,12 +15,11 @@ use crate::tally::ErrorKind;
 impl LoadHandler {
     /// A stream ended without a response. A request that the server has not processed is sent again
     /// (RFC 9113 §8.7).
-    pub(super) fn handle_reset(&mut self, conn: &mut Conn, stream: StreamId, code: u32) {
+    pub(super) fn handle_reset(&mut self, conn: &mut Conn, stream: StreamId, code: ErrorCode) {
         let Outstanding::ByStream(flights) = &mut conn.flights else { return };
         // It may be one that has timed out.
         let Some(flight) = flights.cancel(stream) else { return };
         self.freed = true;
-        let code = ErrorCode::from_code(code);
         if code != ErrorCode::RefusedStream {
             self.tally.note_stream_reset(code);
             self.tally.fail(ErrorKind::StreamReset, 1);

@@ -60,7 +60,7 @@ impl<S: Side> H2<S> {
     }
 
     fn handle_reset(&mut self, id: StreamId, payload: &[u8]) -> Result<(), ErrorCode> {
-        let code = frame::number(payload)?;
+        let code = ErrorCode::from_code(frame::number(payload)?);
         if id == StreamId(0) || self.is_idle(id) {
             return Err(ErrorCode::ProtocolError);
         }
@@ -155,7 +155,7 @@ impl<S: Side> H2<S> {
             && let Some(slot) = self.streams.last()
             && self.streams[slot].id > last
         {
-            let refused = ErrorCode::RefusedStream.code();
+            let refused = ErrorCode::RefusedStream;
             self.events.push_back(PendingEvent::Reset(self.streams[slot].id, refused));
             self.remove(slot);
         }

@@ -133,7 +133,7 @@ enum Shutdown {
 enum PendingEvent {
     End(StreamId),
     Writable(StreamId),
-    Reset(StreamId, u32),
+    Reset(StreamId, ErrorCode),
     Upgraded(StreamId),
     /// The stream is held no longer: its parked data are delivered.
     Continue(StreamId),
@@ -333,7 +333,7 @@ impl<S: Side> H2<S> {
         self.reset_slot(slot, code);
         // A server's owner has not received anything of a stream without a head.
         if !S::SERVER || recv != RecvHalf::Head {
-            self.events.push_back(PendingEvent::Reset(id, code.code()));
+            self.events.push_back(PendingEvent::Reset(id, code));
         }
     }
 

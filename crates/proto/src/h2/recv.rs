@@ -91,7 +91,7 @@ pub(super) enum ScratchEvent {
     },
     Reset {
         stream: StreamId,
-        code: u32,
+        code: ErrorCode,
     },
     Upgraded {
         stream: StreamId,
@@ -270,7 +270,7 @@ impl<S: Side> H2<S> {
             match stream.recv {
                 RecvHalf::Ended => at += 1,
                 RecvHalf::Head | RecvHalf::Body(_) => {
-                    self.events.push_back(PendingEvent::Reset(stream.id, ErrorCode::Cancel.code()));
+                    self.events.push_back(PendingEvent::Reset(stream.id, ErrorCode::Cancel));
                     self.remove(slot);
                 }
             }

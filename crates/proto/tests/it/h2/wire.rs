@@ -395,7 +395,7 @@ pub(super) fn text<S: RecordedSide>(event: &Event<'_, S>) -> String {
         Event::Data { bytes, .. } => format!("{stream} data {}", bytes.escape_ascii()),
         Event::End { trailers, .. } => format!("{stream} end {}", list(*trailers)),
         Event::Writable { .. } => format!("{stream} writable"),
-        Event::Reset { code, .. } => format!("{stream} reset {code}"),
+        Event::Reset { code, .. } => format!("{stream} reset {}", code.code()),
         Event::Upgraded { .. } => format!("{stream} upgraded"),
     }
 }
