@@ -145,6 +145,8 @@ impl Handler<H1Client, ()> for ClientRecord {
             }
             ConnectionEvent::Event(event) => self.handle_event(connection, event),
             ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             event => panic!("{event:?}"),

@@ -27,6 +27,7 @@ mod plans;
 mod proxy_protocol;
 mod request_bodies;
 mod scenarios;
+mod sent_bytes;
 mod site_exhausted;
 mod splitting;
 mod traps;

@@ -476,6 +476,8 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
             }
             // Transfers receive a fault with the end of the connection.
             ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
@@ -628,7 +630,7 @@ impl<A: Application> ConnectionHandler<A> {
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
-            proto::Event::Reset { stream, code } => {
+            proto::Event::Reset { stream, code, .. } => {
                 data.owners.remove(stream);
                 match connection.eof_error() {
                     Some(error) => self.on_stream_lost(now, socket, id, data, error),

@@ -611,6 +611,7 @@ impl<C: Connection, T> Connections<C, T> {
                     entry.ask(delivery);
                 }
             }
+            entry.notify(delivery, ConnectionEvent::Sent);
             Moved::Sent(bytes)
         });
     }
@@ -744,6 +745,8 @@ impl<C: Connection, T> Connections<C, T> {
             (None, Some(transport)) => transport.end(end),
             (None, None) => end,
         };
+        let last = (&mut entry.connection, &mut entry.data);
+        handler.handle(now, socket, last, ConnectionEvent::Ending);
         if let Some(data) = self.close_as(socket, kind) {
             handler.handle_closed(now, socket, data, end);
         }

@@ -607,6 +607,8 @@ impl Handler<ClientConnection, Conn> for LoadHandler {
             // The reason of a fault is counted at the end of its connection.
             ConnectionEvent::Received
             | ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
@@ -665,7 +667,7 @@ impl LoadHandler {
                 self.complete(now, conn, stream);
                 connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
-            Event::Reset { stream, code } => self.handle_reset(conn, stream, code),
+            Event::Reset { stream, code, .. } => self.handle_reset(conn, stream, code),
             Event::Informational { .. } | Event::Writable { .. } => {}
         }
     }

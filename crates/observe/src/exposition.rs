@@ -69,7 +69,7 @@ fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_http_response_body_bytes_total",
         "counter",
-        "Response body bytes queued for sending.",
+        "Response body bytes sent.",
         totals.body_bytes,
     )
 }

@@ -101,7 +101,8 @@ pub trait Connection {
     fn set_held(&mut self, stream: StreamId, held: bool);
 
     /// Queued bytes of the stream that are not sent yet. HTTP/1 sends in order: those of all its
-    /// streams.
+    /// streams. HTTP/2 adds the framed bytes of all streams. Valid until the connection is dropped,
+    /// also behind an error of the peer.
     fn unsent(&self, stream: StreamId) -> u64;
 
     /// True if bytes that [`Connection::poll_transmit`] has returned are not sent yet. It may be

@@ -99,6 +99,8 @@ pub enum Event<'a, R: Role> {
         stream: StreamId,
         /// The reason. A number that RFC 9113 does not define is INTERNAL_ERROR (§7).
         code: ErrorCode,
+        /// Bytes of our message that were queued and never framed. The framed ones are still sent.
+        unsent: u64,
     },
     /// The exchange is a tunnel (101 of HTTP/1, or 2xx to CONNECT): `Data` and `send_data` are its
     /// bytes, `End` and `send_end` the ends of its directions. In HTTP/1 the tunnel is the whole

@@ -121,6 +121,13 @@ pub trait ServerApp {
     /// passed on. In HTTP/1 the connection ends with the error.
     fn handle_refused(&mut self, _now: Instant, _data: &mut Self::Data, _error: PeerError) {}
 
+    /// Bytes of the connection were sent.
+    fn handle_sent(&mut self, _now: Instant, _reply: &ServerConnection, _data: &mut Self::Data) {}
+
+    /// The connection ends, and `handle_gone` follows: the unsent bytes of its streams are lost
+    /// ([`fulmar_proto::Connection::unsent`]).
+    fn handle_ending(&mut self, _now: Instant, _reply: &ServerConnection, _data: &mut Self::Data) {}
+
     /// The connection is closed.
     fn handle_gone(&mut self, _now: Instant, _socket: SocketId, _data: Self::Data, _end: &End) {}
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fulmar_proto::{BodyLen, Request, StreamId};
+use fulmar_proto::{BodyLen, Connection, Request, ServerConnection, StreamId};
 
 use crate::deferred::Replay;
 use crate::handler::{BodyHandler, HandlerError, HandlerResult};
@@ -40,8 +40,9 @@ impl fmt::Debug for HandlerSession {
     }
 }
 
-/// The exchanges in progress on a connection, by stream. HTTP/1 has one at a time. They are a
-/// linked list, so that an idle connection costs a pointer.
+/// The exchanges of a connection, by stream: those in progress, of which HTTP/1 has one at a time,
+/// and those whose response is complete and still being sent. They are a linked list, so that an
+/// idle connection costs a pointer.
 #[derive(Default)]
 pub(crate) struct Exchanges {
     first: Option<Box<ExchangeState>>,
@@ -60,9 +61,48 @@ impl Exchanges {
         self.iter().any(|state| state.stream == stream)
     }
 
-    /// Removes the exchange of `stream`.
+    /// True if an exchange is in progress.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.iter().any(|state| !state.over)
+    }
+
+    /// Removes the exchange of `stream`, if it is in progress.
     pub(crate) fn take(&mut self, stream: StreamId) -> Option<Box<ExchangeState>> {
+        self.take_if(|state| state.stream == stream && !state.over)
+    }
+
+    /// Removes the exchange of `stream`, also one whose response is complete and not sent.
+    pub(crate) fn take_any(&mut self, stream: StreamId) -> Option<Box<ExchangeState>> {
         self.take_if(|state| state.stream == stream)
+    }
+
+    /// Removes an exchange whose response is complete and sent.
+    pub(crate) fn take_sent(&mut self, reply: &ServerConnection) -> Option<Box<ExchangeState>> {
+        let sent = self.iter().find(|state| state.over && self.unsent(reply, state.stream) == 0)?;
+        self.take_any(sent.stream)
+    }
+
+    /// The connection ends: its unsent bytes are not counted as sent.
+    pub(crate) fn subtract_unsent(&mut self, reply: &ServerConnection) {
+        let unsent: Vec<_> = self.iter().map(|state| self.unsent(reply, state.stream)).collect();
+        let mut link = self.first.as_deref_mut();
+        for unsent in unsent {
+            let state = link.expect("each has its number");
+            state.sent = state.sent.saturating_sub(unsent);
+            link = state.next.as_deref_mut();
+        }
+    }
+
+    /// An upper bound of the unsent bytes of a response. HTTP/1 counts those of all responses: the
+    /// later ones are subtracted.
+    fn unsent(&self, reply: &ServerConnection, stream: StreamId) -> u64 {
+        let later: u64 = match reply {
+            ServerConnection::Http1(..) => {
+                self.iter().filter(|state| state.stream > stream).map(|state| state.sent).sum()
+            }
+            ServerConnection::Http2(_) => 0,
+        };
+        reply.unsent(stream).saturating_sub(later)
     }
 
     /// Removes any exchange.
@@ -126,7 +166,7 @@ pub(crate) struct ExchangeState {
     pub(crate) began: Option<Instant>,
     /// 0 before the final head is queued.
     pub(crate) status: u16,
-    /// Body bytes queued.
+    /// Body bytes queued; at the end of the connection or the stream, those that were sent.
     pub(crate) sent: u64,
     /// The response has no body, even if bytes are sent: to HEAD, and with some statuses.
     pub(crate) bodiless: bool,

@@ -190,13 +190,47 @@ impl<H: Handler> HandlerApp<H> {
         if state.tunnel.is_some() {
             return self.abandon(call.context.now, call.session, state, &End::Closed);
         }
+        if self.server.observes_requests
+            && state.sent > SENT_AT_ONCE_MAX
+            && call.reply.unsent(state.stream) > 0
+        {
+            return self.keep_until_sent(call, state, request);
+        }
         self.server.close(call.context.now, call.session, state, request, true);
     }
 
+    /// The response is complete and not sent: observers receive it later.
+    fn keep_until_sent(
+        &mut self,
+        call: &mut CallContext<'_>,
+        mut state: Box<ExchangeState>,
+        request: Option<&Request<'_>>,
+    ) {
+        if let Err(panic) = state.drop_handlers() {
+            let (now, error) = (call.context.now, HandlerError::Panic(panic));
+            self.server.exchange_failed(now, call.session, &mut state, request, error);
+        }
+        if let Some(request) = request {
+            state.keep(request);
+        }
+        (state.alive, state.wake) = (None, None);
+        call.session.exchanges.insert(state);
+    }
+
     /// The exchange was reset, and the connection goes on.
-    fn handle_reset(&mut self, call: &mut CallContext<'_>, stream: StreamId, code: ErrorCode) {
+    fn handle_reset(
+        &mut self,
+        call: &mut CallContext<'_>,
+        stream: StreamId,
+        code: ErrorCode,
+        unsent: u64,
+    ) {
         // Without a state the response was complete.
-        let Some(state) = call.session.exchanges.take(stream) else { return };
+        let Some(mut state) = call.session.exchanges.take_any(stream) else { return };
+        if state.over && unsent == 0 {
+            return self.server.close(call.context.now, call.session, state, None, true);
+        }
+        state.sent = state.sent.saturating_sub(unsent);
         if state.wake.is_some() {
             call.context.set_timer(call.session.exchanges.next_wake());
         }
@@ -399,7 +433,7 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                     call_body_handler(responder, |handler, responder| handler.ready(responder))
                 });
             }
-            Event::Reset { code, .. } => self.handle_reset(call, stream, code),
+            Event::Reset { code, unsent, .. } => self.handle_reset(call, stream, code, unsent),
             Event::Informational { .. } => unreachable!("a server receives no responses"),
         }
     }
@@ -459,11 +493,34 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         self.server.malformed(now, session, error);
     }
 
+    fn handle_sent(
+        &mut self,
+        now: Instant,
+        reply: &ServerConnection,
+        session: &mut HandlerSession,
+    ) {
+        while let Some(state) = session.exchanges.take_sent(reply) {
+            self.server.close(now, session, state, None, true);
+        }
+    }
+
+    fn handle_ending(
+        &mut self,
+        now: Instant,
+        reply: &ServerConnection,
+        session: &mut HandlerSession,
+    ) {
+        self.handle_sent(now, reply, session);
+        session.exchanges.subtract_unsent(reply);
+    }
+
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: HandlerSession, end: &End) {
-        let mut next = session.exchanges.pop();
-        if let (None, End::Peer(error)) = (&next, end) {
+        if let End::Peer(error) = end
+            && !session.exchanges.has_unfinished()
+        {
             self.server.malformed(now, &session, *error);
         }
+        let mut next = session.exchanges.pop();
         while let Some(state) = next {
             self.abandon(now, &session, state, end);
             next = session.exchanges.pop();
@@ -502,3 +559,7 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         self.server.observe(now, |observer, _| observer.finish(now));
     }
 }
+
+/// A body up to this size counts as sent once it is complete: it leaves in the same turn, unless
+/// the client does not read.
+const SENT_AT_ONCE_MAX: u64 = 16 * 1024;

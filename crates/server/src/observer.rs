@@ -83,11 +83,12 @@ pub struct ExchangeSummary<'a> {
     pub id: RequestId,
     /// The status of the response; 0 if there was none.
     pub status: u16,
-    /// Body bytes queued; 0 for HEAD.
+    /// Body bytes sent to the socket or its TLS; 0 for HEAD. If the client closed or reset the
+    /// stream, at most those. A body of up to 16 KiB counts as sent when it is complete.
     pub bytes: u64,
-    /// From the head of the request until the whole response is queued.
+    /// From the head of the request until the whole response is sent.
     pub duration: Duration,
-    /// False if the client closed before, or the response was abandoned.
+    /// False if the client closed before all of it was sent, or the response was abandoned.
     pub complete: bool,
     /// Why the application failed, if it did: the response was 500 or incomplete.
     pub error: Option<&'a HandlerError>,

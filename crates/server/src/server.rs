@@ -387,8 +387,9 @@ impl<A: ServerApp> GuardedApp<A> {
         (connection, slot): (&mut ServerConnection, &mut DataSlot<A>),
     ) {
         self.report(now, slot.as_mut(), panic);
-        let data = slot.take().expect("the application was called with its data");
+        let mut data = slot.take().expect("the application was called with its data");
         self.guard(now, |application| {
+            application.handle_ending(now, connection, &mut data);
             application.handle_gone(now, socket, data, &End::Panicked);
         });
         connection.set_held(stream, false);
@@ -422,6 +423,16 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
             ConnectionEvent::InputUsed => {
                 if let (ServerConnection::Http2(connection), data) = entry {
                     self.report_refused(now, connection, data);
+                }
+            }
+            ConnectionEvent::Sent => {
+                if let (connection, Some(data)) = entry {
+                    self.guard(now, |application| application.handle_sent(now, connection, data));
+                }
+            }
+            ConnectionEvent::Ending => {
+                if let (connection, Some(data)) = entry {
+                    self.guard(now, |application| application.handle_ending(now, connection, data));
                 }
             }
             // The application learns of a fault at the end of the connection.

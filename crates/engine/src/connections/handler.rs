@@ -55,6 +55,11 @@ pub enum ConnectionEvent<'a, R: Role> {
     /// sent now leaves with what the events caused. Not delivered for bytes that went through a
     /// pipe or into a file.
     InputUsed,
+    /// Bytes were sent, perhaps none. The layer below, if there is one, may hold some of them.
+    Sent,
+    /// The connection ends, and [`Handler::handle_closed`] follows: the last chance to read its
+    /// state, such as [`Connection::unsent`].
+    Ending,
     /// The next bytes of a body or a tunnel, in a pipe. Delivered only after
     /// [`crate::Connections::splice`]. They have to be released, as those of `Event::Data`.
     Piped(Piped),

@@ -86,6 +86,8 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
             | ConnectionEvent::Replaced { .. }
             | ConnectionEvent::Received
             | ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),

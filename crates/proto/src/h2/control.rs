@@ -76,8 +76,9 @@ impl<S: Side> H2<S> {
             self.streams.update_ready(slot, Turn::Last);
             return Ok(());
         }
+        let unsent = stream.queue.size();
         self.remove(slot);
-        self.events.push_back(PendingEvent::Reset(id, code));
+        self.events.push_back(PendingEvent::Reset(id, code, unsent));
         Ok(())
     }
 
@@ -156,7 +157,8 @@ impl<S: Side> H2<S> {
             && self.streams[slot].id > last
         {
             let refused = ErrorCode::RefusedStream;
-            self.events.push_back(PendingEvent::Reset(self.streams[slot].id, refused));
+            let (id, unsent) = (self.streams[slot].id, self.streams[slot].queue.size());
+            self.events.push_back(PendingEvent::Reset(id, refused, unsent));
             self.remove(slot);
         }
         self.finish_if_idle();

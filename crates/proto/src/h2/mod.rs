@@ -105,6 +105,8 @@ pub struct H2<S: Side> {
     below: u32,
     /// The time of the last sweep.
     swept: u64,
+    /// The unsent bytes of streams that ended with the connection.
+    lost: Vec<(StreamId, u64)>,
     side: PhantomData<S>,
 }
 
@@ -133,7 +135,8 @@ enum Shutdown {
 enum PendingEvent {
     End(StreamId),
     Writable(StreamId),
-    Reset(StreamId, ErrorCode),
+    /// With the bytes of our message that were not framed.
+    Reset(StreamId, ErrorCode, u64),
     Upgraded(StreamId),
     /// The stream is held no longer: its parked data are delivered.
     Continue(StreamId),
@@ -175,6 +178,7 @@ impl<S: Side> H2<S> {
             fill_size: send::FILL_SIZE_FIRST,
             below: 0,
             swept: 0,
+            lost: Vec::new(),
             side: PhantomData,
         };
         settings::queue_preface::<S>(&mut connection.outbox, &limits);
@@ -330,10 +334,11 @@ impl<S: Side> H2<S> {
     /// Resets a stream because of its peer; its owner receives an event.
     fn fail_stream(&mut self, slot: StreamSlot, code: ErrorCode) {
         let Stream { id, recv, .. } = self.streams[slot];
+        let unsent = self.streams[slot].queue.size();
         self.reset_slot(slot, code);
         // A server's owner has not received anything of a stream without a head.
         if !S::SERVER || recv != RecvHalf::Head {
-            self.events.push_back(PendingEvent::Reset(id, code));
+            self.events.push_back(PendingEvent::Reset(id, code, unsent));
         }
     }
 
@@ -382,14 +387,21 @@ impl<S: Side> H2<S> {
 
     /// The peer broke the protocol: the connection ends without its streams (RFC 9113 §5.4.1).
     fn fail(&mut self, code: ErrorCode) -> PeerError {
-        self.streams = StreamTable::default();
-        self.events = VecDeque::new();
+        self.drop_streams();
         self.queue_goaway(Shutdown::Final, code);
         self.state = match S::SERVER {
             true => ConnectionState::Discard(LINGER_SIZE_MAX),
             false => ConnectionState::Closed,
         };
         PeerError::Http2(code)
+    }
+
+    /// Ends all streams with the connection. Their unsent bytes remain known.
+    fn drop_streams(&mut self) {
+        let streams = std::mem::take(&mut self.streams);
+        let queues = streams.iter().map(|stream| (stream.id, stream.queue.size()));
+        self.lost = queues.filter(|(_, unsent)| *unsent > 0).collect();
+        self.events = VecDeque::new();
     }
 
     fn phase(&self, wants_write: bool) -> Phase {
@@ -575,7 +587,10 @@ impl<S: Side> Connection for H2<S> {
     }
 
     fn unsent(&self, stream: StreamId) -> u64 {
-        let queued = self.streams.find(stream).map_or(0, |slot| self.streams[slot].queue.size());
+        let queued = match self.streams.find(stream) {
+            Some(slot) => self.streams[slot].queue.size(),
+            None => self.lost.iter().find(|(id, _)| *id == stream).map_or(0, |(_, size)| *size),
+        };
         queued + self.outbox.size()
     }
 
@@ -601,8 +616,7 @@ impl<S: Side> Connection for H2<S> {
     fn handle_late(&mut self) -> bool {
         let is_ended = S::SERVER && self.state == ConnectionState::Open;
         if is_ended {
-            self.streams = StreamTable::default();
-            self.events = VecDeque::new();
+            self.drop_streams();
             self.finish();
         }
         is_ended

@@ -92,6 +92,7 @@ pub(super) enum ScratchEvent {
     Reset {
         stream: StreamId,
         code: ErrorCode,
+        unsent: u64,
     },
     Upgraded {
         stream: StreamId,
@@ -128,7 +129,7 @@ impl ScratchEvent {
             Self::Trailers { stream } => Event::End { stream, trailers: scratch.headers() },
             Self::End { stream } => Event::End { stream, trailers: Headers::EMPTY },
             Self::Writable { stream } => Event::Writable { stream },
-            Self::Reset { stream, code } => Event::Reset { stream, code },
+            Self::Reset { stream, code, unsent } => Event::Reset { stream, code, unsent },
             Self::Upgraded { stream } => Event::Upgraded { stream },
         }
     }
@@ -178,7 +179,9 @@ impl<S: Side> H2<S> {
         while let Some(pending) = self.events.pop_front() {
             let step = match pending {
                 PendingEvent::End(stream) => self.poll_end(stream),
-                PendingEvent::Reset(stream, code) => Some(ScratchEvent::Reset { stream, code }),
+                PendingEvent::Reset(stream, code, unsent) => {
+                    Some(ScratchEvent::Reset { stream, code, unsent })
+                }
                 PendingEvent::Upgraded(stream) => Some(ScratchEvent::Upgraded { stream }),
                 PendingEvent::Writable(stream) => {
                     self.streams.find(stream).map(|_| ScratchEvent::Writable { stream })
@@ -270,7 +273,9 @@ impl<S: Side> H2<S> {
             match stream.recv {
                 RecvHalf::Ended => at += 1,
                 RecvHalf::Head | RecvHalf::Body(_) => {
-                    self.events.push_back(PendingEvent::Reset(stream.id, ErrorCode::Cancel));
+                    let reset =
+                        PendingEvent::Reset(stream.id, ErrorCode::Cancel, stream.queue.size());
+                    self.events.push_back(reset);
                     self.remove(slot);
                 }
             }

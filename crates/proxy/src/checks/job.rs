@@ -158,6 +158,8 @@ impl Handler<RawConnection, CheckJob> for JobEvents<'_> {
             ConnectionEvent::Replaced { .. }
             | ConnectionEvent::Received
             | ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }
             | ConnectionEvent::Fault { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),

@@ -257,6 +257,8 @@ impl Handler<H1Server, HttpSession> for ClientEvents<'_> {
             }
             ConnectionEvent::Received
             | ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. } => {}
         }
     }

@@ -299,6 +299,8 @@ impl Handler<H1Client, ServerConn> for ServerEvents<'_> {
             }
             ConnectionEvent::Replaced { .. }
             | ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::Timer
             | ConnectionEvent::DeadlinePassed { .. } => {}
         }

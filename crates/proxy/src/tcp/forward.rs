@@ -269,6 +269,8 @@ impl Handler<RawConnection, RelayConn> for SideHandler<'_> {
             // Bytes without messages have no fault.
             ConnectionEvent::Received
             | ConnectionEvent::InputUsed
+            | ConnectionEvent::Sent
+            | ConnectionEvent::Ending
             | ConnectionEvent::Fault { .. } => {}
         }
     }

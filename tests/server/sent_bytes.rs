@@ -1,0 +1,161 @@
+//! Observers receive the bytes of a response that were sent, and whether it was sent as a whole.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use fulmar_engine::sim::PeerId;
+use fulmar_proto::{Headers, Request, Response};
+use fulmar_semantics::clock::Clock;
+use fulmar_server::{
+    ExchangeSummary, Handler, HandlerApp, HandlerResult, Limits, Observer, Responder, ServerEngine,
+    Stop,
+};
+use fulmar_sys as sys;
+use fulmar_tests::http2::Http2Client;
+use fulmar_tests::loops::LISTENER;
+use fulmar_tests::server_hand::ServerHand;
+
+/// Responds with as many bytes as the target says.
+struct Sized;
+
+impl Handler for Sized {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+        let size = std::str::from_utf8(&request.target[1..]).expect("digits");
+        let body = vec![b'x'; size.parse().expect("a number")];
+        responder.reply(Response::new(200, Headers::EMPTY), body)
+    }
+}
+
+/// Target, bytes, and whether the response is complete.
+type Ended = (String, u64, bool);
+
+#[derive(Clone, Default)]
+struct EndedExchanges(Rc<RefCell<Vec<Ended>>>);
+
+impl Observer for EndedExchanges {
+    fn exchange_ended(&mut self, _: Instant, _: &Clock, exchange: &ExchangeSummary<'_>) {
+        let target = String::from_utf8_lossy(exchange.request.target).into_owned();
+        self.0.borrow_mut().push((target, exchange.bytes, exchange.complete));
+    }
+}
+
+struct SizedServer {
+    hand: ServerHand<HandlerApp<Sized>>,
+    ended: EndedExchanges,
+}
+
+impl SizedServer {
+    fn new() -> Self {
+        let ended = EndedExchanges::default();
+        let observer = ended.clone();
+        let hand = ServerHand::new(|now| {
+            let app = HandlerApp::new(Sized, now, sys::wall_clock).with_observer(observer);
+            let mut engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
+            engine.add_listener(LISTENER, None);
+            engine
+        });
+        Self { hand, ended }
+    }
+
+    fn take(&self) -> Vec<Ended> {
+        self.ended.0.take()
+    }
+
+    /// A client that reads this many bytes, and has requested these targets.
+    fn http1(&mut self, window: usize, targets: &[&str]) -> PeerId {
+        let peer = self.hand.connect();
+        self.hand.peer(peer).window = window;
+        let requests =
+            targets.iter().map(|target| format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        let requests: String = requests.collect();
+        self.hand.send(peer, requests);
+        peer
+    }
+
+    /// A client of HTTP/2 whose windows take 1 MiB of the response.
+    fn http2(&mut self, target: &str) -> (PeerId, Http2Client, u32) {
+        let peer = self.hand.connect();
+        let mut client = Http2Client::default();
+        client.holds_windows = true;
+        let stream = client.request("GET", target, b"");
+        self.exchange(peer, &mut client);
+        (peer, client, stream)
+    }
+
+    fn exchange(&mut self, peer: PeerId, client: &mut Http2Client) {
+        loop {
+            self.hand.send(peer, client.poll_bytes());
+            let received = std::mem::take(&mut self.hand.peer(peer).received);
+            if received.is_empty() {
+                return;
+            }
+            client.receive(&received);
+        }
+    }
+}
+
+#[test]
+fn a_response_is_reported_once_it_is_sent() {
+    let mut server = SizedServer::new();
+    let peer = server.http1(100_000, &["/1000000"]);
+    assert_eq!(server.take(), []);
+    server.hand.take(peer, 500_000);
+    assert_eq!(server.take(), []);
+    server.hand.take(peer, 500_000);
+    assert_eq!(server.take(), [("/1000000".to_owned(), 1_000_000, true)]);
+    server.hand.send(peer, "GET /6 HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(server.take(), [("/6".to_owned(), 6, true)]);
+    server.hand.fail(peer);
+    assert_eq!(server.take(), []);
+}
+
+#[test]
+fn the_bytes_that_a_lost_client_did_not_take_are_not_counted() {
+    let mut server = SizedServer::new();
+    let peer = server.http1(100_000, &["/1000000"]);
+    server.hand.fail(peer);
+    let [(_, bytes, complete)]: [Ended; 1] = server.take().try_into().expect("one exchange");
+    assert!((99_000..100_000).contains(&bytes) && !complete, "{bytes} {complete}");
+}
+
+#[test]
+fn each_of_pipelined_responses_has_its_bytes() {
+    let mut server = SizedServer::new();
+    let peer = server.http1(150_000, &["/100000", "/200000"]);
+    assert_eq!(server.take(), [("/100000".to_owned(), 100_000, true)]);
+    server.hand.fail(peer);
+    let [(target, bytes, complete)]: [Ended; 1] = server.take().try_into().expect("one exchange");
+    assert!(target == "/200000" && (49_000..50_000).contains(&bytes) && !complete, "{bytes}");
+}
+
+#[test]
+fn a_stream_that_the_client_resets_has_its_framed_bytes() {
+    let mut server = SizedServer::new();
+    let (peer, mut client, stream) = server.http2("/4000000");
+    let received = client.responses[&stream].body.len() as u64;
+    assert!(received > 0 && server.take() == []);
+    client.reset(stream);
+    let other = client.request("GET", "/20000", b"");
+    server.exchange(peer, &mut client);
+    let expected = [("/4000000".to_owned(), received, false), ("/20000".to_owned(), 20_000, true)];
+    assert_eq!(server.take(), expected);
+    assert_eq!(client.responses[&other].body.len(), 20_000);
+}
+
+#[test]
+fn streams_of_a_lost_connection_have_their_sent_bytes() {
+    let lose: [fn(&mut SizedServer, PeerId); 3] = [
+        |server, peer| server.hand.fail(peer),
+        |server, peer| server.hand.send(peer, [0, 0, 1, 6, 0, 0, 0, 0, 0, 0]), // a short PING
+        |server, _| server.hand.sim.pass(std::time::Duration::from_secs(300)),
+    ];
+    for lose in lose {
+        let mut server = SizedServer::new();
+        let (peer, client, stream) = server.http2("/4000000");
+        let received = client.responses[&stream].body.len() as u64;
+        lose(&mut server, peer);
+        server.hand.fail(peer);
+        assert_eq!(server.take(), [("/4000000".to_owned(), received, false)]);
+    }
+}
