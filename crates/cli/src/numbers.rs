@@ -18,12 +18,14 @@ pub(crate) fn within<N: Number>(
     range: RangeInclusive<N>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone {
     move |text| {
-        let number = parse(text)?;
         let (least, most) = (*range.start(), *range.end());
-        match range.contains(&number) {
-            true => Ok(number),
-            false if most == N::MAX => Err(format!("must be at least {least}")),
-            false => Err(format!("must be {least} to {most}")),
+        match text.parse::<N>() {
+            Ok(number) if range.contains(&number) => Ok(number),
+            Ok(_) if most == N::MAX => Err(format!("must be at least {least}")),
+            Err(error) if *error.kind() != IntErrorKind::PosOverflow || most == N::MAX => {
+                parse(text)
+            }
+            Ok(_) | Err(_) => Err(format!("must be {least} to {most}")),
         }
     }
 }
@@ -33,6 +35,10 @@ pub(crate) trait Number:
     Copy + Display + PartialOrd + FromStr<Err = std::num::ParseIntError>
 {
     const MAX: Self;
+}
+
+impl Number for u16 {
+    const MAX: Self = Self::MAX;
 }
 
 impl Number for u32 {
@@ -60,7 +66,7 @@ mod tests {
     fn messages_contain_the_range() {
         let few = within(1..=1_000_u32);
         assert_eq!((few("1"), few("1000")), (Ok(1), Ok(1_000)));
-        for text in ["0", "1001"] {
+        for text in ["0", "1001", "4294967296"] {
             assert_eq!(few(text), Err("must be 1 to 1000".to_owned()), "{text}");
         }
         assert_eq!(within(1..=u64::MAX)("0"), Err("must be at least 1".to_owned()));

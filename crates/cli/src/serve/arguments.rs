@@ -9,8 +9,7 @@ use fulmar_semantics::proxy_protocol::TrustedSources;
 
 use super::listen_address::ListenAddress;
 use crate::files::{InputFile, OutputFile};
-use crate::loops;
-use crate::{durations, fields, sizes};
+use crate::{durations, fields, loops, numbers, sizes};
 
 /// Serve the files of a directory over HTTP.
 #[derive(Debug, Args)]
@@ -27,7 +26,7 @@ pub(crate) struct ServeArguments {
 
     /// Number of threads, each with its own listener (SO_REUSEPORT)
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+          value_parser = numbers::within(1..=1_024_u16))]
     pub(super) threads: u16,
 
     #[command(flatten)]
@@ -151,12 +150,12 @@ pub(super) struct LoggingArguments {
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArguments {
     /// Maximum number of connections; further clients wait [default: by the descriptor limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = numbers::within(1..=u32::MAX))]
     pub(super) max_connections: Option<u32>,
 
     /// Maximum number of connections from one IPv4 address or IPv6 /64; further ones are closed
     /// [default: 1024 for each thread; loopback: no limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = numbers::within(1..=u32::MAX))]
     pub(super) max_connections_per_address: Option<u32>,
 
     /// Maximum size of responses queued for a client that does not read; beyond it, no further
@@ -165,7 +164,7 @@ pub(super) struct LimitArguments {
     pub(super) response_buffer: u64,
 
     /// Minimum rate of a client in bytes per second, sent or received, over 30 s; 0: no minimum
-    #[arg(long, value_name = "N", default_value_t = 250)]
+    #[arg(long, value_name = "N", default_value_t = 250, value_parser = numbers::parse::<u32>)]
     pub(super) min_rate: u32,
 
     /// Timeout of connections without a request
@@ -194,12 +193,13 @@ pub(super) struct LimitArguments {
 #[command(next_help_heading = "HTTP/2")]
 pub(super) struct Http2Arguments {
     /// Serve HTTP/1.1 and 1.0 only
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["http2_streams", "http2_stream_window", "http2_window",
+          "http2_block_frames", "http2_resets", "http2_idle_frames"])]
     pub(super) no_http2: bool,
 
     /// Maximum number of concurrent streams of a connection; further ones are refused
     #[arg(long, value_name = "N", default_value_t = 128,
-          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+          value_parser = numbers::within(1..=65_535_u32))]
     pub(super) http2_streams: u32,
 
     /// Receive window of a stream in bytes, 65535 to 2147483647: 128K, 1M
@@ -212,18 +212,18 @@ pub(super) struct Http2Arguments {
 
     /// Maximum number of frames of a header block: HEADERS and its CONTINUATIONs
     #[arg(long, value_name = "N", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+          value_parser = numbers::within(1..=65_535_u32))]
     pub(super) http2_block_frames: u32,
 
     /// Maximum number of streams that a client resets before their responses are sent; each sent
     /// response allows one more
     #[arg(long, value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = numbers::within(1..=u32::MAX))]
     pub(super) http2_resets: u32,
 
     /// Maximum number of frames without progress, such as PING; each sent response allows 20 more
     #[arg(long, value_name = "N", default_value_t = 1_000,
-          value_parser = clap::value_parser!(u32).range(100..))]
+          value_parser = numbers::within(100..=u32::MAX))]
     pub(super) http2_idle_frames: u32,
 }
 
@@ -311,8 +311,21 @@ mod tests {
             ("--http2-idle-frames", &["99"]),
         ] {
             for value in values {
-                assert!(limits(&format!("{option} {value}")).is_err(), "{option} {value}");
+                let message = limits(&format!("{option} {value}")).expect_err(value).to_string();
+                assert!(message.contains(&format!("'{value}' for '{option} ")), "{message}");
+                assert!(message.contains(": must be "), "{message}");
             }
+        }
+    }
+
+    #[test]
+    fn limits_without_http2_are_refused() {
+        for option in
+            ["streams", "stream-window", "window", "block-frames", "resets", "idle-frames"]
+        {
+            let line = format!("--no-http2 --http2-{option} 65535");
+            let message = limits(&line).expect_err("a conflict").to_string();
+            assert!(message.contains("'--no-http2' cannot be used with '--http2-"), "{message}");
         }
     }
 }
