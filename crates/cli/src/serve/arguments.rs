@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::UnknownArgumentValueParser;
 use clap::{Args, ValueEnum};
 use fulmar_proto::h2::Http2Limits;
 use fulmar_semantics::proxy_protocol::TrustedSources;
@@ -80,6 +81,11 @@ pub(super) struct ContentArguments {
     /// Accept uploads: PUT creates and replaces files in existing directories
     #[arg(long)]
     pub(super) upload: bool,
+
+    /// Not an option: its error names the one that is meant.
+    #[arg(long = "put", hide = true, num_args = 0, default_missing_value = "",
+          value_parser = UnknownArgumentValueParser::suggest_arg("--upload"))]
+    pub(super) _put: Option<String>,
 
     /// Maximum size of an uploaded file: 512, 64K, 10M, 1G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
@@ -276,6 +282,25 @@ mod tests {
     struct Http2Line {
         #[command(flatten)]
         http2: Http2Arguments,
+    }
+
+    #[derive(Debug, Parser)]
+    struct ServeLine {
+        #[command(flatten)]
+        serve: ServeArguments,
+    }
+
+    #[test]
+    fn the_error_of_put_names_upload() {
+        for line in [&["serve", "--put"][..], &["serve", "--put", "."]] {
+            let error = ServeLine::try_parse_from(line).expect_err("unknown");
+            assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
+            let message = error.to_string();
+            assert!(message.contains("unexpected argument '--put'"), "{message}");
+            assert!(message.contains("'--upload'"), "{message}");
+        }
+        let line = ServeLine::try_parse_from(["serve", "--upload"]).expect("valid");
+        assert!(line.serve.content.upload);
     }
 
     fn limits(line: &str) -> Result<Option<Http2Limits>, clap::Error> {
