@@ -20,8 +20,11 @@ pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use option::{OptionId, OptionInfo, OptionKind, names};
 pub use values::{CPointer, OptionValue, OptionValues};
 
+pub mod altsvc;
 pub mod cookies;
+pub mod hsts;
 mod number;
 pub mod stamp;
 #[cfg(test)]
 mod testing;
+mod text;

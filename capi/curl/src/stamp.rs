@@ -5,18 +5,42 @@
 /// The engines of this crate get it as an argument, so that they depend on no date parser.
 pub type DateParser = fn(&[u8]) -> Option<i64>;
 
+/// Formats seconds since 1970. `None` if the year has more than 31 bits, as in C.
+pub(crate) fn format_stamp(seconds: i64) -> Option<String> {
+    let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
+    // Years begin in March, so that the leap day is the last one; eras have 400 years.
+    let (era, day) = ((days + EPOCH).div_euclid(ERA), (days + EPOCH).rem_euclid(ERA));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year + i64::from(month > 9);
+    let month = if month > 9 { month - 9 } else { month + 3 };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let year = i32::try_from(year).ok()?;
+    Some(format!("{year}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}"))
+}
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// Days of 400 years.
+const ERA: i64 = 146_097;
+
+/// Days from March 1 of year 0 to 1970.
+const EPOCH: i64 = 719_468;
+
 /// Parses the form of this module; in the tests, this is the date parser.
 #[cfg(test)]
 pub(crate) fn parse_stamp(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
-    let (date, clock) = text.split_once(' ')?;
-    let number = |text: &str| text.parse::<u8>().ok();
-    let (year, month) = (date.get(..4)?.parse().ok()?, number(date.get(4..6)?)?);
-    let month = time::Month::try_from(month).ok()?;
-    let date = time::Date::from_calendar_date(year, month, number(date.get(6..)?)?).ok()?;
-    let parts: Vec<_> = clock.split(':').filter_map(number).collect();
-    let [hour, minute, second] = parts[..] else { return None };
-    Some(date.with_hms(hour, minute, second).ok()?.assume_utc().unix_timestamp())
+    let is_stamp = text.len() == 17 && text.as_bytes()[8] == b' ';
+    let number = |range| text.get::<std::ops::Range<usize>>(range)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
+    let (hour, minute, second) = (number(9..11)?, number(12..14)?, number(15..17)?);
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    is_stamp.then_some((days - EPOCH) * DAY + hour * 3600 + minute * 60 + second)
 }
 
 #[cfg(test)]
@@ -25,7 +49,19 @@ mod tests {
 
     #[test]
     fn stamps_are_utc() {
-        assert_eq!(parse_stamp(b"20190124 22:34:21"), Some(1_548_369_261));
-        assert_eq!(parse_stamp(b"20190124"), None);
+        for (seconds, text) in [
+            (1_548_369_261, "20190124 22:34:21"),
+            (0, "19700101 00:00:00"),
+            (951_782_400, "20000229 00:00:00"),
+            (4_107_542_399, "21000228 23:59:59"),
+            (-1, "19691231 23:59:59"),
+            (253_402_300_799, "99991231 23:59:59"),
+        ] {
+            assert_eq!(format_stamp(seconds).as_deref(), Some(text));
+            assert_eq!(parse_stamp(text.as_bytes()), Some(seconds));
+        }
+        assert_eq!(format_stamp(1_795_552_764 + 9_999_999_999_999).unwrap(), "3189140414 14:26:03");
+        assert_eq!((format_stamp(i64::MAX), format_stamp(i64::MIN)), (None, None));
+        assert_eq!((parse_stamp(b"20190124"), parse_stamp(b"bad")), (None, None));
     }
 }

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 
 use super::matching::{BUCKETS, bucket, is_acceptable, is_address, is_path_within, is_within};
-use super::parse::{CookieContext, TrimBlanks as _, header_line, netscape_line};
-use super::text::{file_lines, netscape_format, strip_field_name};
+use super::parse::{CookieContext, LINE_LEN_MAX, TrimBlanks as _, header_line, netscape_line};
+use super::text::{netscape_format, strip_field_name};
 use super::{CookieOrigin, SENT_COOKIES_MAX, StoredCookie};
 use crate::stamp::DateParser;
+use crate::text::file_lines;
 
 /// The cookies of a handle or a share.
 #[derive(Clone, Debug)]
@@ -88,7 +89,7 @@ impl CookieEngine {
     /// Loads the text of a file, without replacing cookies of responses.
     pub fn load(&mut self, file: &[u8], now: i64) {
         let context = self.context(None, false, now);
-        for line in file_lines(file) {
+        for line in file_lines(file, LINE_LEN_MAX) {
             let line =
                 if strip_field_name(line).is_none() { line.trim_blanks_start() } else { line };
             self.add(parse_line(line, &context), &context);

@@ -3,14 +3,6 @@
 use std::io::Write as _;
 
 use super::StoredCookie;
-use super::parse::LINE_LEN_MAX;
-
-/// The lines of a file; longer ones than libcurl's buffer are omitted. A line ends at a NUL.
-pub(super) fn file_lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = file.split_inclusive(|byte| *byte == b'\n');
-    let lines = lines.filter(|line| line.len() < LINE_LEN_MAX);
-    lines.map(|line| line.split(|byte| *byte == 0).next().unwrap_or_default())
-}
 
 /// The value after `Set-Cookie:`. `None` if the line does not begin so.
 pub(super) fn strip_field_name(line: &[u8]) -> Option<&[u8]> {
