@@ -14,6 +14,9 @@ use crate::transfer::{BodyUse, FollowUp, TransferId};
 impl ClientState {
     /// True if a request is sent exactly as it was compiled.
     pub(crate) fn adds_nothing(&self, request: &Request) -> bool {
+        if request.verbatim().is_some() {
+            return true;
+        }
         let jar = self.jar.as_ref().is_some_and(|jar| !jar.is_empty());
         !(jar && request.options().cookies) && request.credentials().is_none()
     }
@@ -27,6 +30,13 @@ impl ClientState {
         connection: &mut ClientConnection,
         stream: StreamId,
     ) -> Result<(), UsageError> {
+        if let Some(head) = request.verbatim() {
+            let len = request.body().len();
+            return match connection {
+                ClientConnection::Http1(it, _) => it.send_verbatim(stream, head, len),
+                ClientConnection::Http2(it) => it.send_head(stream, request.head(&[]), len),
+            };
+        }
         let (mut cookie, mut proof) = (Vec::new(), Vec::new());
         let wall = self.wall(now);
         if request.options().cookies

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fulmar_engine::TickSpan;
 use fulmar_proto as proto;
-use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::h1::{EncodedRequest, VerbatimHead};
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
 use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
@@ -47,6 +47,8 @@ struct Inner {
     credentials: Option<Arc<Credentials>>,
     key: Hashed,
     encoded: Option<EncodedRequest>,
+    /// The head of the caller; with HTTP/2, `headers` has its fields.
+    verbatim: Option<VerbatimHead>,
     silence_timeouts: SilenceTimeouts,
 }
 
@@ -122,6 +124,7 @@ pub struct RequestBuilder {
     body: RequestBody,
     tag: u64,
     options: Option<Arc<Options>>,
+    verbatim: Option<VerbatimHead>,
 }
 
 impl Request {
@@ -140,7 +143,28 @@ impl Request {
             body: RequestBody::Empty,
             tag: 0,
             options: None,
+            verbatim: None,
         }
+    }
+
+    /// A request whose head is sent byte for byte. The URL decides where it is sent.
+    ///
+    /// The client adds no field, and none of the options that would: no cookies, no credentials. It
+    /// delivers every response: it follows no redirect, and repeats the request after no 401, 417 or
+    /// 421. The fields have to declare the length of the body: [`RequestBody::Stream`] without a
+    /// length is sent in chunks. A body follows at once, unless [`VerbatimHead::expects_continue`]
+    /// is set. Over HTTP/2 the fields are converted ([`VerbatimHead::to_fields`]).
+    ///
+    /// ```
+    /// use fulmar_client::{Request, VerbatimHead};
+    /// let head = VerbatimHead::new("GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n").unwrap();
+    /// let request = Request::with_verbatim_head("http://127.0.0.1:8080/", head).build()?;
+    /// assert_eq!(request.method(), "GET");
+    /// # Ok::<(), fulmar_client::BuildError>(())
+    /// ```
+    pub fn with_verbatim_head(url: &str, head: VerbatimHead) -> RequestBuilder {
+        let method = String::from_utf8_lossy(head.method()).into_owned();
+        RequestBuilder { verbatim: Some(head), ..Self::with_method(&method, url) }
     }
 
     /// The URL, without user and password.
@@ -189,6 +213,19 @@ impl Request {
         self.inner.encoded.as_ref()
     }
 
+    /// The head of the caller, if it is sent byte for byte.
+    pub(crate) fn verbatim(&self) -> Option<&VerbatimHead> {
+        self.inner.verbatim.as_ref()
+    }
+
+    /// True if the response has no body, whatever its fields declare.
+    pub(crate) fn is_bodiless(&self) -> bool {
+        match &self.inner.verbatim {
+            Some(head) => head.is_bodiless,
+            None => self.method() == "HEAD",
+        }
+    }
+
     /// The credentials for challenges of its origin.
     pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
         self.inner.credentials.as_ref()
@@ -218,16 +255,19 @@ impl Request {
     /// Its head, with the fields `added` for this exchange.
     pub(crate) fn head<'a>(&'a self, added: proto::head::Added<'a>) -> proto::Request<'a> {
         let inner = &self.inner;
-        let head = proto::Request::new(
-            inner.method.as_bytes(),
-            inner.target.form(inner.key.key().route == Route::Forward).as_bytes(),
-            inner.headers.as_headers(),
-        );
+        let target = match &inner.verbatim {
+            Some(head) => head.target(),
+            None => inner.target.form(inner.key.key().route == Route::Forward).as_bytes(),
+        };
+        let head = proto::Request::new(inner.method.as_bytes(), target, inner.headers.as_headers());
         proto::Request { added, expects_continue: self.expects_continue(), ..head }
     }
 
     /// True if the body waits for 100 Continue.
     pub(crate) fn expects_continue(&self) -> bool {
+        if let Some(head) = &self.inner.verbatim {
+            return head.expects_continue && !self.inner.body.is_empty();
+        }
         let from = self.inner.options.expect_continue_from;
         match self.inner.body.len() {
             BodyLen::Empty => false,
@@ -294,6 +334,7 @@ impl Request {
             tag: inner.tag,
             options: Arc::clone(&inner.options),
             credentials: inner.credentials.clone(),
+            verbatim: inner.verbatim.clone(),
         }
     }
 }
@@ -354,8 +395,14 @@ impl RequestBuilder {
         }
         let options = self.options.unwrap_or_default();
         let (target, user) = RequestUrl::with_user(&self.url).map_err(BuildError::Url)?;
+        if self.verbatim.is_some()
+            && let Some((name, _)) = self.headers.iter().next()
+        {
+            return Err(BuildError::Field(String::from_utf8_lossy(name).into_owned()));
+        }
         // The URL's credentials have priority over the options'.
         let credentials = match user {
+            _ if self.verbatim.is_some() => None,
             Some(user) => Some(Arc::new(password(&user)?)),
             None => options.credentials.clone(),
         };
@@ -367,6 +414,7 @@ impl RequestBuilder {
             tag: self.tag,
             options,
             credentials,
+            verbatim: self.verbatim,
         };
         draft.compile()
     }
@@ -381,29 +429,21 @@ struct Draft {
     tag: u64,
     options: Arc<Options>,
     credentials: Option<Arc<Credentials>>,
+    verbatim: Option<VerbatimHead>,
 }
 
 impl Draft {
     fn compile(mut self) -> Result<Request, BuildError> {
+        if let Some(head) = self.verbatim.take() {
+            return self.compile_verbatim(head);
+        }
         if self.credentials.is_none() {
             self.credentials = self.login()?;
         }
         let headers = self.complete()?;
         let upgrades = headers.as_headers().get("upgrade").is_some();
         let key = Hashed::new(self.options.key(&self.target, upgrades)?);
-        let silence_timeouts = SilenceTimeouts::new(&self.options);
-        let mut inner = Inner {
-            silence_timeouts,
-            target: self.target,
-            method: self.method,
-            headers,
-            body: self.body,
-            tag: self.tag,
-            options: self.options,
-            credentials: self.credentials,
-            key,
-            encoded: None,
-        };
+        let mut inner = self.inner(headers, key);
         let bytes = match &inner.body {
             RequestBody::Empty => Some(Bytes::new()),
             RequestBody::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
@@ -422,6 +462,50 @@ impl Draft {
         inner = Arc::into_inner(request.inner).expect("made above, and not shared");
         inner.encoded = Some(encoded);
         Ok(Request { inner: Arc::new(inner) })
+    }
+
+    /// The head is the caller's. Its fields are parsed only if the connection may be one of HTTP/2.
+    fn compile_verbatim(self, head: VerbatimHead) -> Result<Request, BuildError> {
+        let key = Hashed::new(self.options.key(&self.target, head.upgrades)?);
+        let headers = match key.key().protocol {
+            Protocol::Http1 => HeaderBuf::new(),
+            Protocol::Negotiated | Protocol::Http2 => {
+                let bad = |_| BuildError::Field(self.method.clone().into());
+                head.to_fields().map_err(bad)?
+            }
+        };
+        let mut inner = self.inner(headers, key);
+        inner.encoded = match &inner.body {
+            RequestBody::Empty => Some(EncodedRequest::verbatim(&head, b"")),
+            RequestBody::Bytes(bytes)
+                if bytes.len() <= ENCODED_BODY_MAX && !head.expects_continue =>
+            {
+                Some(EncodedRequest::verbatim(&head, bytes))
+            }
+            RequestBody::Bytes(_)
+            | RequestBody::File(_)
+            | RequestBody::Segments(_)
+            | RequestBody::Stream(_) => None,
+        };
+        inner.verbatim = Some(head);
+        Ok(Request { inner: Arc::new(inner) })
+    }
+
+    fn inner(self, headers: HeaderBuf, key: Hashed) -> Inner {
+        let silence_timeouts = SilenceTimeouts::new(&self.options);
+        Inner {
+            silence_timeouts,
+            target: self.target,
+            method: self.method,
+            headers,
+            body: self.body,
+            tag: self.tag,
+            options: self.options,
+            credentials: self.credentials,
+            key,
+            encoded: None,
+            verbatim: None,
+        }
     }
 
     /// The netrc login of this host.

@@ -27,7 +27,7 @@ impl ClientState {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
         transfer.status = status;
         // In response to HEAD, and at 304, the fields describe a body that does not follow.
-        let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
+        let bodiless = transfer.request.is_bodiless() || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.timestamps.first_byte = Some(now);
         transfer.withheld = transfer.stage == TransferStage::Expecting;
@@ -51,14 +51,19 @@ impl ClientState {
         id: TransferId,
         response: Response<'_>,
     ) -> Result<Option<Url>, Error> {
-        if let Some(to) = self.follow(id, response)? {
-            return Ok(Some(to));
+        let is_verbatim = self.transfers.get(id.0).expect(RUNNING).request.verbatim().is_some();
+        if !is_verbatim {
+            if let Some(to) = self.follow(id, response)? {
+                return Ok(Some(to));
+            }
+            if self.authenticate(id, response)?
+                || self.retry_without_expect(id, response)?
+                || self.retry_misdirected(id, response)
+            {
+                return Ok(None);
+            }
         }
-        if self.authenticate(id, response)?
-            || self.retry_without_expect(id, response)?
-            || self.retry_misdirected(id, response)
-            || self.rest(now, id, response)
-        {
+        if self.rest(now, id, response) {
             return Ok(None);
         }
         let transfer = self.transfers.get_mut(id.0).expect(RUNNING);

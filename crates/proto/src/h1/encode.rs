@@ -12,6 +12,8 @@ use crate::connection::{PeerError, UsageError};
 use crate::head::{Added, Headers, Request, is_caller_hop, is_hop};
 use crate::outgoing::{self, HopFields};
 
+use super::verbatim::VerbatimHead;
+
 /// The connection's own fields in a head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnFields {
@@ -223,6 +225,8 @@ pub struct EncodedRequest {
     pub(super) is_connect: bool,
     pub(super) requests_upgrade: bool,
     pub(super) requests_close: bool,
+    /// The head is the caller's, and nothing is added to it.
+    pub(super) is_verbatim: bool,
     expects_continue: bool,
 }
 
@@ -253,8 +257,27 @@ impl EncodedRequest {
             is_connect: head.method == b"CONNECT",
             requests_upgrade: hop.upgrade,
             requests_close: hop.close,
+            is_verbatim: false,
             expects_continue,
         })
+    }
+
+    /// Compiles a head of the caller, and the whole of its body.
+    pub fn verbatim(head: &VerbatimHead, body: &[u8]) -> Self {
+        let wire = match body {
+            [] => head.bytes().clone(),
+            body => [head.as_bytes(), body].concat().into(),
+        };
+        Self {
+            wire,
+            head_size: head.as_bytes().len(),
+            is_head: head.is_bodiless,
+            is_connect: head.is_connect(),
+            requests_upgrade: head.upgrades,
+            requests_close: head.closes,
+            is_verbatim: true,
+            expects_continue: head.expects_continue && !body.is_empty(),
+        }
     }
 
     /// The size of head and body.

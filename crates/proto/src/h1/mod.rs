@@ -44,10 +44,12 @@ mod fields;
 mod framing;
 mod leniency;
 mod parse;
+mod verbatim;
 
 pub use encode::EncodedRequest;
 pub use fault::fault_position;
 pub use leniency::Leniency;
+pub use verbatim::VerbatimHead;
 
 /// The side that receives requests and sends responses.
 pub type H1Server = H1<Server>;

@@ -11,6 +11,7 @@ use crate::side::{Head, Side};
 use crate::transmit::Segment;
 
 use super::encode::{self, EncodedRequest, LengthField, OwnFields};
+use super::verbatim::VerbatimHead;
 use super::{BodyLeft, BodyReader, DRAIN_SIZE_MAX, H1, H1Client, Handover, Recv, Reuse, Send};
 
 impl<S: Side> H1<S> {
@@ -57,11 +58,7 @@ impl<S: Side> H1<S> {
         self.outbox.compose(|out| encode::request(out, request, own));
         let is_connect = request.method == b"CONNECT";
         self.note_request(request.method == b"HEAD", is_connect, hop.upgrade);
-        self.send = Send::Body(match len {
-            BodyLen::Empty => BodyLeft::Exact(0),
-            BodyLen::Exact(n) => BodyLeft::Exact(n),
-            BodyLen::Unknown => BodyLeft::Chunked,
-        });
+        self.send = Send::Body(body_left(len));
         Ok(())
     }
 
@@ -249,7 +246,7 @@ impl H1Client {
         let wire = &request.wire;
         if request.requests_close {
             self.close_after_this();
-        } else if self.reuse != Reuse::Yes {
+        } else if self.reuse != Reuse::Yes && !request.is_verbatim {
             let (head, body) = wire.split_at(request.head_size);
             self.outbox.compose(|out| {
                 out.extend_from_slice(&head[..head.len() - 2]);
@@ -258,12 +255,40 @@ impl H1Client {
             });
             return self.sent_encoded(request);
         }
-        if wire.len() <= COPY_SIZE_MAX {
-            self.outbox.compose(|out| out.extend_from_slice(wire));
-        } else {
-            self.outbox.push(Segment::Bytes(wire.clone()));
-        }
+        self.push_shared(wire);
         self.sent_encoded(request)
+    }
+
+    /// Queues a head of the caller, byte for byte. Its fields have to declare a body of this length;
+    /// the body follows as after `send_head`, in chunks if the length is unknown.
+    ///
+    /// # Errors
+    /// As for `send_head`; nothing was queued.
+    pub fn send_verbatim(
+        &mut self,
+        stream: StreamId,
+        head: &VerbatimHead,
+        len: BodyLen,
+    ) -> Result<(), UsageError> {
+        self.expect_head(stream)?;
+        if head.closes {
+            self.close_after_this();
+        }
+        self.exchange.waiting = head.expects_continue && len != BodyLen::Empty;
+        self.push_shared(head.bytes());
+        self.note_request(head.is_bodiless, head.is_connect(), head.upgrades);
+        self.note_room();
+        self.send = Send::Body(body_left(len));
+        Ok(())
+    }
+
+    /// Queues bytes that others may share.
+    fn push_shared(&mut self, bytes: &Bytes) {
+        if bytes.len() <= COPY_SIZE_MAX {
+            self.outbox.compose(|out| out.extend_from_slice(bytes));
+        } else {
+            self.outbox.push(Segment::Bytes(bytes.clone()));
+        }
     }
 
     fn sent_encoded(&mut self, request: &EncodedRequest) -> Result<(), UsageError> {
@@ -272,6 +297,15 @@ impl H1Client {
         self.send = Send::Rest;
         self.advance();
         Ok(())
+    }
+}
+
+/// What is left to send of a request's body.
+fn body_left(len: BodyLen) -> BodyLeft {
+    match len {
+        BodyLen::Empty => BodyLeft::Exact(0),
+        BodyLen::Exact(n) => BodyLeft::Exact(n),
+        BodyLen::Unknown => BodyLeft::Chunked,
     }
 }
 
