@@ -39,8 +39,8 @@ pub struct TransferRecorder {
     pub bodies: HashMap<TransferId, Vec<u8>>,
     /// Ended transfers, in order.
     pub done: Vec<(TransferId, Done)>,
-    /// Each event as a letter, by transfer: `I`nformational, `R`edirect, `H`ead, `d`ata,
-    /// `w`ritable, `U`pgraded, `D`one.
+    /// Each event as a letter, by transfer: `I`nformational, `M`alformed head, `R`edirect, `H`ead,
+    /// `d`ata, `t`railers, `w`ritable, `U`pgraded, `D`one.
     pub traces: HashMap<TransferId, String>,
     /// What is done at each event.
     pub act: Option<EventAction>,
@@ -81,6 +81,8 @@ impl Application for TransferRecorder {
         assert!(!trace.ends_with('D'), "nothing is told of a transfer that is over");
         trace.push(match &event {
             TransferEvent::Informational(_) => 'I',
+            TransferEvent::MalformedHead { .. } => 'M',
+            TransferEvent::Trailers(_) => 't',
             TransferEvent::Redirect { .. } => 'R',
             TransferEvent::Head { .. } => 'H',
             TransferEvent::Data(_) => 'd',

@@ -442,7 +442,7 @@ fn a_removed_transfer_of_a_coalesced_origin_resets_its_stream_only() {
     assert_eq!(stage.result(next).expect("a response"), b"b.example");
     stage.run_stage_until(|stage| !stage.peer.resets.is_empty());
     let reset = stage.peer.resets[0];
-    assert_eq!((reset.0, reset.2), (0, ErrorCode::Cancel.code()));
+    assert_eq!((reset.0, reset.2), (0, ErrorCode::Cancel));
     stage.remove(home);
     assert_eq!(stage.peer.accepted(), 1);
     stage.run_until(|client| client.connections() == client.idle_connections());

@@ -240,6 +240,7 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAc
             TransferEvent::Writable => site == ActionSite::Writable,
             TransferEvent::Upgraded => site == ActionSite::Upgraded,
             TransferEvent::Done(_) => site == ActionSite::Done,
+            TransferEvent::MalformedHead { .. } | TransferEvent::Trailers(_) => false,
         };
         if here && deed.subject.get() == Some(id) && std::mem::take(&mut undone) {
             deed.carry_out(context);

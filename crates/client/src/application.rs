@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_proto::{FileRange, Response, Segment};
+use fulmar_proto::{FileRange, Headers, PeerError, Response, Segment};
 use url::Url;
 
 use crate::request::Request;
@@ -54,8 +54,18 @@ pub trait Application {
 /// An event of a transfer.
 #[derive(Debug)]
 pub enum TransferEvent<'a> {
-    /// An interim response (1xx) other than 100.
+    /// An interim response (1xx).
     Informational(Response<'a>),
+    /// HTTP/1: the head of a response is malformed, and the transfer fails with this error.
+    MalformedHead {
+        /// What is wrong.
+        error: PeerError,
+        /// The received bytes of the head, and what follows it.
+        received: &'a [u8],
+        /// By the rules of libcurl: the bytes at the front of `received` in lines that were sound
+        /// ([`fulmar_proto::h1::H1Client::judged_len`]). By others 0.
+        judged: usize,
+    },
     /// The response leads to another request. Its body is not delivered.
     Redirect {
         /// The response's head.
@@ -72,6 +82,8 @@ pub enum TransferEvent<'a> {
     },
     /// A piece of the body: a share of what was received, not a copy, unless it was decoded.
     Data(Bytes),
+    /// Fields behind the body. Not delivered if there are none.
+    Trailers(Headers<'a>),
     /// There is room for more of the request's body: see [`Context::send`]. Not sent after
     /// [`Context::finish`].
     Writable,

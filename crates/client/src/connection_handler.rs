@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, Reset, StreamId, UsageError};
+use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId, UsageError};
 use fulmar_tls::{ClientSession, HTTP2};
 
 use crate::application::{Application, Context, TransferEvent};
@@ -250,14 +250,37 @@ impl<A: Application> ConnectionHandler<A> {
 
     fn interim(&mut self, now: Instant, id: TransferId, response: proto::Response<'_>) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-        if response.status == 100 {
-            if transfer.stage == TransferStage::Expecting {
-                transfer.stage = TransferStage::Sending;
-                transfer.since = now;
-                self.state.commands.push_back(Command::SendBody(id));
-            }
-        } else {
-            self.emit(now, id, TransferEvent::Informational(response));
+        if response.status == 100 && transfer.stage == TransferStage::Expecting {
+            transfer.stage = TransferStage::Sending;
+            transfer.since = now;
+            self.state.commands.push_back(Command::SendBody(id));
+        }
+        self.emit(now, id, TransferEvent::Informational(response));
+    }
+
+    /// The server broke the protocol. If its head did, the application receives the bytes.
+    fn malformed(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, data): (&ClientConnection, &ConnectionData),
+        (error, received): (PeerError, &[u8]),
+    ) {
+        let Some(id) = data.owners.first().filter(|_| !connection.is_http2()) else { return };
+        let Some(transfer) = self.state.active_on(socket, id) else { return }; // it was cancelled
+        if transfer.stage != TransferStage::Receiving && !received.is_empty() {
+            let judged = connection.judged_len();
+            self.emit(now, id, TransferEvent::MalformedHead { error, received, judged });
+        }
+    }
+
+    /// Delivers the fields behind a body, unless the response is not for the application.
+    fn trailers(&mut self, now: Instant, id: TransferId, trailers: proto::Headers<'_>) {
+        let Some(transfer) = self.state.transfers.get(id.0) else { return };
+        let is_ignored = matches!(transfer.body, BodyUse::Ignore(_));
+        let has_lines = trailers.received().map_or(!trailers.is_empty(), |lines| lines.len() > 2);
+        if has_lines && !is_ignored && !transfer.is_held() {
+            self.emit(now, id, TransferEvent::Trailers(trailers));
         }
     }
 
@@ -474,12 +497,14 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
                     self.check_streams_max(socket, connection, data);
                 }
             }
-            // Transfers receive a fault with the end of the connection.
+            // The transfer fails with the end of the connection.
+            ConnectionEvent::Fault { message, error } => {
+                self.malformed(now, socket, (connection, data), (error, message));
+            }
             ConnectionEvent::Replaced { .. }
             | ConnectionEvent::Sent
             | ConnectionEvent::Ending
-            | ConnectionEvent::DeadlinePassed { .. }
-            | ConnectionEvent::Fault { .. } => {}
+            | ConnectionEvent::DeadlinePassed { .. } => {}
             ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
         }
     }
@@ -620,7 +645,8 @@ impl<A: Application> ConnectionHandler<A> {
                     None => Self::discard(connection, data, stream, bytes.len()),
                 }
             }
-            proto::Event::End { stream, .. } => {
+            proto::Event::End { stream, trailers } => {
+                self.trailers(now, id, trailers);
                 data.owners.remove(stream);
                 data.response_begun = false;
                 if connection.has_excess() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use fulmar_engine::KeepAlive;
-use fulmar_proto::h1::Leniency;
+use fulmar_proto::h1::{Leniency, ResponseProfile};
 use fulmar_semantics::proxy::ProxyUrl;
 use fulmar_tls::ClientTls;
 
@@ -36,6 +36,8 @@ pub struct Key {
     pub protocol: Protocol,
     /// The deviations from the grammar that are accepted in responses.
     pub leniency: Leniency,
+    /// The rules by which responses are read.
+    pub profile: ResponseProfile,
 }
 
 impl Key {
@@ -61,8 +63,10 @@ impl Key {
             keep_alive,
             protocol,
             leniency,
+            profile,
         } = self;
-        (port, route, tls, credentials, local, interface, keep_alive, protocol, leniency)
+        let reading = (leniency, profile);
+        (port, route, tls, credentials, local, interface, keep_alive, protocol, reading)
     }
 }
 

@@ -186,6 +186,7 @@ impl<A: Application> Client<A> {
         let data = ConnectionData::new(position(attempt.origin), at, address);
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
+        connection.set_profile(key.profile);
         let endpoint = endpoint(key, peer);
         let layer = match layer(key, &attempt.beyond) {
             Ok(layer) => layer,

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
-use fulmar_proto::h1::{DEPTH_MAX, Leniency};
+use fulmar_proto::h1::{DEPTH_MAX, Leniency, ResponseProfile};
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, ProxyUrl, Settings};
@@ -78,6 +78,8 @@ pub struct Options {
     /// The deviations from the grammar that are accepted in responses: [`Leniency::lenient`] by
     /// default.
     pub leniency: Leniency,
+    /// The rules by which responses of HTTP/1 are read.
+    pub profile: ResponseProfile,
 }
 
 impl Default for Options {
@@ -109,6 +111,7 @@ impl Default for Options {
             interface: None,
             keep_alive: None,
             leniency: Leniency::lenient(),
+            profile: ResponseProfile::Grammar,
         }
     }
 }
@@ -131,6 +134,7 @@ impl Options {
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
             leniency: self.leniency,
+            profile: self.profile,
         };
         if let Some(path) = &self.unix_socket {
             key.route = Route::Unix(path.clone());

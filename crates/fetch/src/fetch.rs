@@ -649,6 +649,8 @@ impl Application for Fetch {
                 return self.fill(context);
             }
             TransferEvent::Informational(_)
+            | TransferEvent::MalformedHead { .. }
+            | TransferEvent::Trailers(_)
             | TransferEvent::Redirect { .. }
             | TransferEvent::Writable => Ok(()),
         };

@@ -275,6 +275,14 @@ pub enum PeerError {
     /// A 101 response without a request for an upgrade, or to one that cannot be upgraded
     /// (§15.2.2).
     UnexpectedUpgrade,
+    /// [`crate::h1::ResponseProfile::Libcurl`]: the status is not one of 100 to 999.
+    BadStatus,
+    /// [`crate::h1::ResponseProfile::Libcurl`]: a line of the head has a NUL.
+    NulInHead,
+    /// [`crate::h1::ResponseProfile::Libcurl`]: a line of the head has no colon.
+    MissingColon,
+    /// A line of the head is longer than [`crate::h1::LIBCURL_LINE_SIZE_MAX`].
+    LineTooLong,
     /// More interim responses than [`crate::h1::INTERIM_LEN_MAX`].
     TooManyInterim,
     /// The server ended the connection with GOAWAY (RFC 9113 §6.8), and responses are missing.
@@ -324,6 +332,10 @@ impl fmt::Display for PeerError {
             Self::UnexpectedEof => "the connection ended inside a message",
             Self::Unsolicited => "bytes arrived that belong to no exchange",
             Self::UnexpectedUpgrade => "an upgrade that was not asked for",
+            Self::BadStatus => "the status code is not supported",
+            Self::NulInHead => "a line of the head has a NUL byte",
+            Self::MissingColon => "a header line has no colon",
+            Self::LineTooLong => "a header line is too long",
             Self::TooManyInterim => "too many interim responses",
             Self::NotHttp2 => "the server does not speak HTTP/2",
         })

@@ -158,7 +158,7 @@ impl HeaderBuf {
     /// The fields, to be sent or read.
     pub fn as_headers(&self) -> Headers<'_> {
         let origin = if self.hops { FieldOrigin::Built } else { FieldOrigin::Wire };
-        Headers::built(&self.block, &self.index, origin)
+        Headers::with_origin(&self.block, &self.index, origin)
     }
 
     fn field(&self, header: &Header) -> (&[u8], &[u8]) {

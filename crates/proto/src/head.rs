@@ -94,8 +94,12 @@ pub struct Headers<'a> {
 /// Where fields come from, and so which of them may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldOrigin {
-    /// From a peer: hop-by-hop fields end here.
+    /// From a peer in HTTP/1, as received: hop-by-hop fields end here.
     Received,
+    /// The same, repaired: the repaired section has this length, and the received one follows it.
+    Repaired(u32),
+    /// The same in HTTP/2: names and values side by side.
+    Decoded,
     /// From the caller, with fields for the next hop, such as `Upgrade` and `TE`.
     Built,
     /// From the caller; the block has only `name: value CRLF` lines without hop-by-hop fields, so
@@ -108,11 +112,7 @@ impl<'a> Headers<'a> {
     pub const EMPTY: Headers<'static> =
         Headers { block: &[], index: &[], origin: FieldOrigin::Wire };
 
-    pub(crate) fn new(block: &'a [u8], index: &'a [Header]) -> Self {
-        Headers { block, index, origin: FieldOrigin::Received }
-    }
-
-    pub(crate) fn built(block: &'a [u8], index: &'a [Header], origin: FieldOrigin) -> Self {
+    pub(crate) fn with_origin(block: &'a [u8], index: &'a [Header], origin: FieldOrigin) -> Self {
         Headers { block, index, origin }
     }
 
@@ -134,7 +134,21 @@ impl<'a> Headers<'a> {
 
     /// The size of the block, with the bytes before the fields: of a received head, all of it.
     pub fn size(self) -> usize {
-        self.block.len()
+        match self.origin {
+            FieldOrigin::Repaired(len) => len as usize,
+            _ => self.block.len(),
+        }
+    }
+
+    /// The received bytes of the section, also those of lines that are no fields: of a head from
+    /// its start line to its empty line, of trailers from their first line to their empty line.
+    /// `None` in HTTP/2, and of fields that were not received.
+    pub fn received(self) -> Option<&'a [u8]> {
+        match self.origin {
+            FieldOrigin::Received => Some(self.block),
+            FieldOrigin::Repaired(len) => Some(&self.block[len as usize..]),
+            FieldOrigin::Decoded | FieldOrigin::Built | FieldOrigin::Wire => None,
+        }
     }
 
     /// The value of the first field with this name; names are compared without case.
@@ -196,19 +210,34 @@ impl<'a> Headers<'a> {
 }
 
 /// Memory for decoding one head at a time: one per thread, an idle connection holds none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scratch {
     /// The current head. A copy: a few hundred bytes cost less to copy than to share, and so no
     /// head keeps the block it arrived in from being used again.
     pub(crate) head: Vec<u8>,
     /// Its fields, as offsets into `head`.
     pub(crate) index: Vec<Header>,
+    /// What is in `head`.
+    pub(crate) origin: FieldOrigin,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { head: Vec::new(), index: Vec::new(), origin: FieldOrigin::Received }
+    }
 }
 
 impl Scratch {
     /// The current fields.
     pub(crate) fn headers(&self) -> Headers<'_> {
-        Headers::new(&self.head, &self.index)
+        Headers::with_origin(&self.head, &self.index, self.origin)
+    }
+
+    /// The section in `head` is a repaired one: appends the received one.
+    pub(crate) fn append_received(&mut self, section: &[u8]) {
+        let len = u32::try_from(self.head.len()).expect("sections are limited to less than 4 GiB");
+        self.origin = FieldOrigin::Repaired(len);
+        self.head.extend_from_slice(section);
     }
 }
 

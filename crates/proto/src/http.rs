@@ -3,7 +3,7 @@
 use crate::body_len::BodyLen;
 use crate::connection::{Connection, IoState, PeerError, Reset, SpliceTarget, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
-use crate::h1::{H1, H1Client, Leniency};
+use crate::h1::{H1, H1Client, Leniency, ResponseProfile};
 use crate::h2::{H2, PREFACE, SharedHttp2Limits};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -132,6 +132,21 @@ impl ClientConnection {
         let mut connection = H2::default();
         connection.set_secure(is_secure);
         *self = Self::Http2(Box::new(connection));
+    }
+
+    /// As [`H1Client::set_profile`]. HTTP/2 has one grammar.
+    pub fn set_profile(&mut self, profile: ResponseProfile) {
+        if let Self::Http1(it, _) = self {
+            it.set_profile(profile);
+        }
+    }
+
+    /// As [`H1Client::judged_len`]; 0 in HTTP/2.
+    pub fn judged_len(&self) -> usize {
+        match self {
+            Self::Http1(it, _) => it.judged_len(),
+            Self::Http2(_) => 0,
+        }
     }
 
     /// As [`H2::eof_error`]. A connection of HTTP/1 ends as a whole.

@@ -16,7 +16,7 @@ use crate::head::{is_tchar, is_text};
 
 use super::leniency::Leniency;
 use super::parse::Scan;
-use super::{CHUNK_BLANKS_MAX, CHUNK_EXT_SIZE_MAX, TRAILERS_SIZE_MAX};
+use super::{CHUNK_BLANKS_MAX, CHUNK_EXT_SIZE_MAX, LIBCURL_TRAILERS_SIZE_MAX, TRAILERS_SIZE_MAX};
 
 /// The decoder of one body. Consumes framing, never data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,13 @@ impl Decoder {
                 ChunkState::Data { left } => return Ok((at, ChunkPart::Data(*left))),
                 ChunkState::Trailers(scan) => {
                     let bytes = &bytes[at..];
-                    let end = scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency);
+                    let end = match leniency.has(Leniency::LIBCURL) {
+                        true => {
+                            let (size_max, len_max) = (LIBCURL_TRAILERS_SIZE_MAX, u8::MAX);
+                            scan.advance(bytes, size_max, len_max, Leniency::BARE_LF)
+                        }
+                        false => scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency),
+                    };
                     let end = end.map_err(|_| PeerError::BadTrailer)?;
                     return Ok((at, end.map_or(ChunkPart::Nothing, ChunkPart::Trailers)));
                 }
@@ -157,7 +163,8 @@ impl Decoder {
 
     /// One byte of framing.
     fn step(&mut self, byte: u8, leniency: Leniency) -> Result<ChunkState, PeerError> {
-        let lf_ends = leniency.has(Leniency::BARE_LF);
+        let is_libcurl = leniency.has(Leniency::LIBCURL);
+        let lf_ends = is_libcurl || leniency.has(Leniency::BARE_LF);
         match (self.state, byte) {
             (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
@@ -165,6 +172,16 @@ impl Decoder {
                 Ok(ChunkState::Size { size, digits: digits + 1 })
             }
             (ChunkState::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
+            (ChunkState::Size { size, .. } | ChunkState::SizeLf { size }, _) if is_libcurl => {
+                match byte {
+                    b'\n' if i64::try_from(size).is_ok() => Ok(after_size(size)),
+                    b'\n' => Err(PeerError::BadChunk),
+                    _ => Ok(ChunkState::SizeLf { size }), // anything up to the line end
+                }
+            }
+            (ChunkState::DataCr | ChunkState::DataLf, b'\r') if is_libcurl => {
+                Ok(ChunkState::DataLf)
+            }
             (ChunkState::Size { size, .. } | ChunkState::Padding { size, .. }, b'\r') => {
                 Ok(ChunkState::SizeLf { size })
             }

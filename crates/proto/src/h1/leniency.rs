@@ -42,6 +42,9 @@ impl Leniency {
     /// to the end of the connection, with status 200 and without fields. Not to HEAD and CONNECT.
     pub const HTTP_09: Self = Self(1 << 6);
 
+    /// The rules of [`ResponseProfile::Libcurl`], which only clients have.
+    pub(super) const LIBCURL: Self = Self(1 << 7);
+
     /// Nothing: for servers and proxies.
     pub const fn strict() -> Self {
         Self(0)
@@ -73,6 +76,26 @@ impl Leniency {
     pub(super) const fn repairs_fields(self) -> bool {
         self.0 & (Self::FOLDED_FIELDS.0 | Self::BARE_LF.0) != 0
     }
+}
+
+/// The rules by which a client reads responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ResponseProfile {
+    /// The grammar, with the deviations of a [`Leniency`].
+    #[default]
+    Grammar,
+    /// Those of libcurl 7.88, for programs that depend on them. Of the leniency only
+    /// [`Leniency::HTTP_09`] counts.
+    ///
+    /// A head may have any number of fields, in lines of up to [`super::LIBCURL_LINE_SIZE_MAX`]
+    /// bytes, and [`super::LIBCURL_HEADS_SIZE_MAX`] bytes with all interim heads. Lines end with LF
+    /// or CR LF. Each is judged when it is complete: [`super::H1Client::judged_len`] counts those
+    /// before the refused one. A head that the end of the connection cuts counts as far as its last
+    /// complete line. The last of several `Content-Length` counts, and what follows its number is
+    /// ignored. A coding without `chunked`, and a 101 that was not requested, have a body up to the
+    /// end of the connection; codings are not undone. [`Headers`](crate::Headers) has the lines
+    /// that are fields of the grammar, [`Headers::received`](crate::Headers::received) has all.
+    Libcurl,
 }
 
 impl fmt::Debug for Leniency {

@@ -43,12 +43,13 @@ mod fault;
 mod fields;
 mod framing;
 mod leniency;
+mod libcurl;
 mod parse;
 mod verbatim;
 
 pub use encode::EncodedRequest;
 pub use fault::fault_position;
-pub use leniency::Leniency;
+pub use leniency::{Leniency, ResponseProfile};
 pub use verbatim::VerbatimHead;
 
 /// The side that receives requests and sends responses.
@@ -75,8 +76,9 @@ pub struct H1<S: Side> {
     response_buffer_max: u32,
     /// Bytes sent from here that wait in the layer below.
     below: u32,
-    /// Bytes of a request that were drained since its response was complete.
-    drained: u32,
+    /// Server: bytes of a request that were drained since its response was complete. Client, by the
+    /// rules of libcurl: bytes of the current head in lines that were judged sound.
+    passed: u32,
     /// Client: requests without a complete response.
     outstanding: u8,
     /// Client: the maximum of outstanding requests.
@@ -127,6 +129,8 @@ struct HeadScan {
     scan: parse::Scan,
     /// Server: empty lines in front of the request that have been skipped.
     blank_lines: u8,
+    /// Client, by the rules of libcurl: bytes of earlier heads of this exchange.
+    earlier: u32,
 }
 
 /// The rest of a body that is being received.
@@ -221,7 +225,7 @@ impl<S: Side> Default for H1<S> {
             queue_max: QUEUE_MAX,
             response_buffer_max: RESPONSE_BUFFER_MAX,
             below: 0,
-            drained: 0,
+            passed: 0,
             outstanding: 0,
             depth: 1,
             interims: 0,
@@ -243,7 +247,7 @@ impl<S: Side> H1<S> {
     /// Sets the accepted deviations from the grammar; none by default. Call it before the first
     /// input.
     pub fn set_leniency(&mut self, leniency: Leniency) {
-        self.leniency = leniency;
+        self.leniency = leniency.without(Leniency::LIBCURL);
     }
 
     /// Received body bytes at which reading stops until some are released, and queued bytes at
@@ -324,7 +328,7 @@ impl<S: Side> H1<S> {
             // The response is complete, and the request is not: drain a little, or close.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
-                self.drained = 0;
+                self.passed = 0;
             }
             (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(),
             _ => {}
@@ -707,6 +711,10 @@ pub const TARGET_SIZE_MAX: usize = 8 * 1024;
 pub const METHOD_SIZE_MAX: usize = 32;
 /// Fields in a head, and in a trailer section.
 pub const FIELDS_LEN_MAX: usize = 100;
+/// By the rules of libcurl, a line of a head: it and the NUL behind it fit into 100 KB.
+pub const LIBCURL_LINE_SIZE_MAX: usize = 100 * 1024 - 1;
+/// By the rules of libcurl, all heads of an exchange.
+pub const LIBCURL_HEADS_SIZE_MAX: u32 = 300 * 1024;
 /// Interim responses before a final one.
 pub const INTERIM_LEN_MAX: u32 = 16;
 /// Empty lines in front of a request, which are skipped.
@@ -717,6 +725,8 @@ pub const CHUNK_BLANKS_MAX: u8 = 64;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
+/// By the rules of libcurl, the same; of at most 255 fields.
+pub const LIBCURL_TRAILERS_SIZE_MAX: usize = 64 * 1024 - 1;
 /// Bytes drained of a request after an early response, so that the connection can be kept.
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
 /// Bytes drained before a connection is closed: behind its last request, or of a request with an
@@ -740,7 +750,8 @@ pub const DEPTH_MAX: u32 = 64;
 const CHUNKED_UNREAD_MAX: u64 = 48 * 1024;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
-const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, blank_lines: 0 });
+const NEXT_HEAD: Recv =
+    Recv::Head(HeadScan { scan: parse::Scan::FRESH, blank_lines: 0, earlier: 0 });
 
 #[cfg(test)]
 mod tests {

@@ -227,6 +227,13 @@ pub(super) struct StatusLine {
     len: u16,
 }
 
+impl StatusLine {
+    /// A line that was read elsewhere.
+    pub(super) fn new(version: Version, status: u16) -> Self {
+        Self { version, status, len: 0 }
+    }
+}
+
 /// Takes `version SP status [SP reason] CRLF` apart, which `bytes` begin with. The blank before
 /// an empty reason is missing so often that it is not required.
 #[inline(always)] // of every response
@@ -254,7 +261,7 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
 pub(super) fn http09_response(index: &mut Vec<Header>, fields: &mut Fields) -> StatusLine {
     index.clear();
     *fields = Fields::default();
-    StatusLine { version: Version::Http09, status: 200, len: 0 }
+    StatusLine::new(Version::Http09, 200)
 }
 
 /// True if `bytes` begin a status line, `None` if they are too few to decide.
@@ -380,7 +387,7 @@ fn is<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
 
 impl Options {
     #[inline(never)] // most heads have none: their loop stays small, and the facts in memory
-    fn add(&mut self, value: &[u8]) {
+    pub(super) fn add(&mut self, value: &[u8]) {
         for option in value.split(|b| *b == b',').map(trim_ows) {
             let is = |known: &[u8]| option.eq_ignore_ascii_case(known);
             self.len += usize::from(!option.is_empty());

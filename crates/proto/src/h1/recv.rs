@@ -3,17 +3,21 @@
 use crate::body_len::BodyLen;
 use crate::connection::PeerError;
 use crate::event::Event;
-use crate::head::{Header, Headers, Request, Response, Scratch, Version, is_forbidden_trailer};
+use crate::head::{
+    FieldOrigin, Header, Headers, Request, Response, Scratch, Version, is_forbidden_trailer,
+};
 use crate::input::Input;
 use crate::side::{Head, Side};
 
 use super::chunked::{ChunkPart, Decoder};
 use super::framing::{self, BodyRule, Facts, Framing};
 use super::leniency::{self, Leniency, SectionKind};
+use super::libcurl::{self, LibcurlSection};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::{
     BLANK_LINES_MAX, BodyReader, DRAIN_SIZE_MAX, H1, HEAD_SIZE_MAX, Handover, HeadScan,
-    INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, RequestFacts, Reuse, Send,
+    INTERIM_LEN_MAX, Intake, LIBCURL_HEADS_SIZE_MAX, LINGER_SIZE_MAX, Recv, RequestFacts, Reuse,
+    Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -115,8 +119,12 @@ impl<S: Side> H1<S> {
         if head.scan.is_fresh()
             && let bytes = &bytes[..bytes.len().min(HEAD_SIZE_MAX)]
             && let Ok(start) = decode::<S>(bytes, &mut scratch.index, fields)
+            && (S::SERVER || self.is_expected(head, bytes, start, fields))
         {
-            return Ok(Some(Decoded { start, repaired_from: None }));
+            return Ok(Some(Decoded { start, repaired_from: None, is_cut: false }));
+        }
+        if self.leniency.has(Leniency::LIBCURL) {
+            return self.poll_libcurl(head, input, scratch, fields);
         }
         self.poll_scanned(head, input, scratch, fields)
     }
@@ -132,7 +140,7 @@ impl<S: Side> H1<S> {
         let bytes = input.bytes();
         if self.is_http09(input) {
             let start = Start::Response(parse::http09_response(&mut scratch.index, fields));
-            return Ok(Some(Decoded { start, repaired_from: None }));
+            return Ok(Some(Decoded { start, repaired_from: None, is_cut: false }));
         }
         let check =
             if S::SERVER { parse::check_request_start } else { parse::check_response_start };
@@ -145,6 +153,41 @@ impl<S: Side> H1<S> {
                 self.recv = Recv::Head(head);
                 Ok(None)
             }
+        }
+    }
+
+    /// Client: true if a valid head needs no reading by the rules of libcurl.
+    #[inline(always)]
+    fn is_expected(&self, scan: HeadScan, head: &[u8], start: Start, fields: &Fields) -> bool {
+        if !self.leniency.has(Leniency::LIBCURL) {
+            return true;
+        }
+        let Start::Response(line) = start else { unreachable!("clients receive responses") };
+        let sum = scan.earlier as usize + fields.end;
+        libcurl::is_plain(head, line, fields) && sum <= LIBCURL_HEADS_SIZE_MAX as usize
+    }
+
+    /// Client: judges the lines of a head as libcurl does.
+    fn poll_libcurl(
+        &mut self,
+        head: HeadScan,
+        input: &Input<'_>,
+        scratch: &mut Scratch,
+        fields: &mut Fields,
+    ) -> Result<Option<Decoded>, PeerError> {
+        let bytes = input.bytes();
+        match libcurl::judge(bytes, input.has_eof(), head.earlier, &mut self.passed)? {
+            LibcurlSection::Partial => Ok(None),
+            LibcurlSection::Whole(end) => {
+                let start = Start::Response(libcurl::decode(&bytes[..end], scratch, fields));
+                let is_cut = !libcurl::has_end(&bytes[..end]);
+                Ok(Some(Decoded { start, repaired_from: Some(end), is_cut }))
+            }
+            LibcurlSection::Http09 if self.leniency.has(Leniency::HTTP_09) => {
+                let start = Start::Response(parse::http09_response(&mut scratch.index, fields));
+                Ok(Some(Decoded { start, repaired_from: None, is_cut: false }))
+            }
+            LibcurlSection::Http09 => Err(PeerError::BadStartLine),
         }
     }
 
@@ -191,7 +234,7 @@ impl<S: Side> H1<S> {
     /// A head is valid: it is evaluated, and moved from the input into the scratch.
     fn head_event<'a>(
         &mut self,
-        Decoded { start, repaired_from }: Decoded,
+        Decoded { start, repaired_from, is_cut }: Decoded,
         fields: &Fields,
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
@@ -199,15 +242,27 @@ impl<S: Side> H1<S> {
         if repaired_from.is_none() {
             scratch.head.clear();
             scratch.head.extend_from_slice(&input.bytes()[..fields.end]);
+            scratch.origin = FieldOrigin::Received;
         }
         let scratch: &'a Scratch = scratch;
+        let earlier = if let Recv::Head(head) = self.recv { head.earlier } else { 0 };
         let begun = match start {
             Start::Request(line) => self.begin_request(line, fields, scratch),
-            Start::Response(line) => self.begin_response(line, fields, scratch),
+            Start::Response(line) => self.begin_response(line, fields, scratch, is_cut),
         };
         match begun {
             Ok(event) => {
-                input.skip(repaired_from.unwrap_or(fields.end));
+                let len = repaired_from.unwrap_or(fields.end);
+                if self.leniency.has(Leniency::LIBCURL) {
+                    self.passed = 0;
+                    if let (Recv::Head(next), Ok(len)) = (&mut self.recv, u32::try_from(len)) {
+                        next.earlier = earlier + len;
+                    }
+                }
+                match is_cut {
+                    true => input.clear(), // with the part of a line behind it
+                    false => input.skip(len),
+                }
                 Ok(Some(event))
             }
             Err(error) => Err(self.fail(error, input)),
@@ -270,6 +325,7 @@ impl<S: Side> H1<S> {
         line: StatusLine,
         fields: &Fields,
         scratch: &'a Scratch,
+        is_cut: bool,
     ) -> Result<Event<'a, S>, PeerError> {
         let (StatusLine { status, version, .. }, stream) = (line, self.stream);
         let head = Response { version, ..Response::new(status, scratch.headers()) };
@@ -281,14 +337,16 @@ impl<S: Side> H1<S> {
             200..=299 => handover == Handover::Connect,
             _ => false,
         };
-        if (status == 101 && !handover) || (handover && self.send != Send::Rest) {
+        let is_libcurl = self.leniency.has(Leniency::LIBCURL);
+        let is_unasked = status == 101 && !handover;
+        if (is_unasked && !is_libcurl) || (handover && self.send != Send::Rest) {
             return Err(PeerError::UnexpectedUpgrade);
         }
-        if status < 200 && !handover {
+        if status < 200 && !handover && !is_unasked && !is_cut {
             self.exchange.waiting &= status != 100;
-            self.interims += 1;
+            self.interims = self.interims.saturating_add(1);
             self.recv = super::NEXT_HEAD;
-            let too_many = u32::from(self.interims) > INTERIM_LEN_MAX;
+            let too_many = !is_libcurl && u32::from(self.interims) > INTERIM_LEN_MAX;
             let event = Event::Informational { stream, head };
             return if too_many { Err(PeerError::TooManyInterim) } else { Ok(event) };
         }
@@ -322,6 +380,10 @@ impl<S: Side> H1<S> {
     fn framing(&mut self, facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
         if self.leniency == Leniency::strict() {
             return framing::framing(facts);
+        }
+        if self.leniency.has(Leniency::LIBCURL) {
+            // The facts are final, also those of HTTP/1.0.
+            return framing::framing(Facts { version: Version::Http11, ..facts });
         }
         let (facts, is_sound) = framing::repaired(facts, self.leniency);
         if !is_sound {
@@ -401,9 +463,9 @@ impl<S: Side> H1<S> {
                 input.skip(n);
             }
             let swallowed = u32::try_from(before - input.len()).unwrap_or(u32::MAX);
-            self.drained = self.drained.saturating_add(swallowed);
+            self.passed = self.passed.saturating_add(swallowed);
             match polling {
-                _ if self.drained > DRAIN_SIZE_MAX => self.linger(),
+                _ if self.passed > DRAIN_SIZE_MAX => self.linger(),
                 Polling::Pending => return Ok(false),
                 Polling::Data(_) => {}
                 Polling::End => {
@@ -496,6 +558,8 @@ struct Decoded {
     start: Start,
     /// Its length in the input, if it was repaired; the repaired head is in the scratch.
     repaired_from: Option<usize>,
+    /// The connection ended before its empty line. By libcurl's rules it is final nevertheless.
+    is_cut: bool,
 }
 
 /// Decodes a complete head. One that is refused is repaired and decoded again, if allowed.
@@ -505,14 +569,15 @@ fn decode_leniently<S: Side>(
     scratch: &mut Scratch,
     fields: &mut Fields,
 ) -> Result<Decoded, PeerError> {
-    let Scratch { head, index } = scratch;
+    let Scratch { head, index, .. } = scratch;
     match decode::<S>(bytes, index, fields) {
         Err(_) if leniency.repairs_fields() => {
             leniency::repair(bytes, SectionKind::Head, leniency, head);
             let start = decode::<S>(head, index, fields)?;
-            Ok(Decoded { start, repaired_from: Some(bytes.len()) })
+            scratch.append_received(bytes);
+            Ok(Decoded { start, repaired_from: Some(bytes.len()), is_cut: false })
         }
-        decoded => decoded.map(|start| Decoded { start, repaired_from: None }),
+        decoded => decoded.map(|start| Decoded { start, repaired_from: None, is_cut: false }),
     }
 }
 
@@ -566,16 +631,22 @@ fn poll_chunked(
 }
 
 fn trailers(section: &[u8], leniency: Leniency, scratch: &mut Scratch) -> Result<(), PeerError> {
-    let Scratch { head, index } = scratch;
+    if leniency.has(Leniency::LIBCURL) {
+        return libcurl::trailers(section, scratch);
+    }
+    let Scratch { head, index, origin } = scratch;
     head.clear();
     head.extend_from_slice(section);
+    *origin = FieldOrigin::Received;
     let mut fields = Fields::default();
-    let mut decoded = fields.decode(head, 0, index);
-    if decoded.is_none() && leniency.repairs_fields() {
+    if fields.decode(head, 0, index).is_none() {
+        if !leniency.repairs_fields() {
+            return Err(PeerError::BadTrailer);
+        }
         leniency::repair(section, SectionKind::Trailers, leniency, head);
-        decoded = fields.decode(head, 0, index);
+        fields.decode(head, 0, index).ok_or(PeerError::BadTrailer)?;
+        scratch.append_received(section);
     }
-    decoded.ok_or(PeerError::BadTrailer)?;
     let forbidden = |(name, _): (&[u8], &[u8])| is_forbidden_trailer(name);
     let refused = scratch.headers().iter().any(forbidden);
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }

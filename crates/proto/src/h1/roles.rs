@@ -1,9 +1,9 @@
 //! What only clients, or only servers, have.
 
-use super::{DEPTH_MAX, H1Client, H1Server, Handover, Recv};
+use super::{DEPTH_MAX, H1Client, H1Server, Handover, Leniency, Recv, ResponseProfile};
 use crate::event::StreamId;
 #[cfg(doc)]
-use crate::{connection::Connection, h1::RESPONSE_BUFFER_MAX};
+use crate::{connection::Connection, h1::H1, h1::RESPONSE_BUFFER_MAX};
 
 impl H1Client {
     /// A client that has up to `depth` requests outstanding: pipelining (RFC 9112 §9.3.2).
@@ -14,6 +14,22 @@ impl H1Client {
         assert!((1..=DEPTH_MAX).contains(&depth), "the depth is 1 to {DEPTH_MAX}");
         let depth = u8::try_from(depth).expect("DEPTH_MAX fits");
         Self { depth, ..Self::default() }
+    }
+
+    /// Sets the rules by which responses are read. Call it after [`H1::set_leniency`], before the
+    /// first input.
+    pub fn set_profile(&mut self, profile: ResponseProfile) {
+        self.leniency = match profile {
+            ResponseProfile::Grammar => self.leniency.without(Leniency::LIBCURL),
+            ResponseProfile::Libcurl => self.leniency.with(Leniency::LIBCURL),
+        };
+    }
+
+    /// With [`ResponseProfile::Libcurl`], after an error in a head: the bytes of its lines that
+    /// were sound, at the front of the refused message. The line that follows is the refused one,
+    /// unless the head is too large as a whole.
+    pub fn judged_len(&self) -> usize {
+        self.passed as usize
     }
 
     /// True if bytes followed the last expected response. They belong to no request, and the

@@ -259,8 +259,8 @@ impl H1Client {
         self.sent_encoded(request)
     }
 
-    /// Queues a head of the caller, byte for byte. Its fields have to declare a body of this length;
-    /// the body follows as after `send_head`, in chunks if the length is unknown.
+    /// Queues a head of the caller, byte for byte. Its fields have to declare a body of this
+    /// length. The body follows as after `send_head`, in chunks if the length is unknown.
     ///
     /// # Errors
     /// As for `send_head`; nothing was queued.

@@ -11,8 +11,8 @@ use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
 use crate::h1::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 use crate::head::{
-    Header, Request, Response, Scratch, Version, is_field_value, is_forbidden_trailer, is_hop,
-    is_plain_value, is_tchar, is_token, slice,
+    FieldOrigin, Header, Request, Response, Scratch, Version, is_field_value, is_forbidden_trailer,
+    is_hop, is_plain_value, is_tchar, is_token, slice,
 };
 use crate::target;
 
@@ -68,7 +68,8 @@ impl FieldSection {
         block: &[u8],
         scratch: &mut Scratch,
     ) -> Result<Self, ErrorCode> {
-        let Scratch { head, index } = scratch;
+        let Scratch { head, index, origin } = scratch;
+        *origin = FieldOrigin::Decoded;
         head.clear();
         index.clear();
         let mut section = Self::default();

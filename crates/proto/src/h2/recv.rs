@@ -7,7 +7,7 @@ use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
 use crate::event::{Event, StreamId};
 use crate::fields::HeaderBuf;
-use crate::head::{Header, Headers, Scratch};
+use crate::head::{FieldOrigin, Header, Headers, Scratch};
 use crate::input::Input;
 use crate::side::{Head, Side};
 
@@ -568,7 +568,8 @@ impl<S: Side> H2<S> {
 
 /// Copies kept trailers to where received ones are.
 fn copy_fields(fields: &HeaderBuf, scratch: &mut Scratch) {
-    let Scratch { head, index } = scratch;
+    let Scratch { head, index, origin } = scratch;
+    *origin = FieldOrigin::Decoded;
     head.clear();
     index.clear();
     let end = |head: &[u8]| u32::try_from(head.len()).expect("it was short when it arrived");

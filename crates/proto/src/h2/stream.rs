@@ -135,7 +135,7 @@ impl Parked {
         len: Option<BodyLen>,
         from: &Scratch,
     ) {
-        let scratch = Scratch { head: from.head.clone(), index: from.index.clone() };
+        let scratch = from.clone();
         self.parts.push_back(ParkedPart::Head(Box::new(ParkedHead { section, len, scratch })));
     }
 

@@ -4,6 +4,7 @@ mod cases;
 mod contract;
 mod fields;
 mod h2;
+mod libcurl;
 mod pair;
 mod smoke;
 mod splitting;

@@ -111,7 +111,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn unescape(text: &str) -> Vec<u8> {
+pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

@@ -1,0 +1,211 @@
+//! Responses as libcurl 7.88.1 reads them: a table that was recorded with that library.
+//!
+//! ```text
+//! # two lengths that differ                     the name
+//! http09                                        HTTP/0.9 is allowed; by default it is not
+//! request HEAD                                  the method; GET by default
+//! > HTTP/1.1 200 OK\r\nContent-Length: 3\r\n    what arrives before the connection ends
+//! libcurl 18 200 4 "abc"                        its result code, the status, the number of header
+//!                                               lines that it delivered, and the body
+//! # transfer closed with 1 bytes remaining      its message
+//! ```
+
+use bytes::BytesMut;
+use fulmar_proto::h1::{H1Client, Leniency, ResponseProfile};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Input, PeerError, Request, Scratch, UsageError,
+};
+
+use crate::common::{escape, unescape};
+
+struct LibcurlCase {
+    name: String,
+    method: String,
+    leniency: Leniency,
+    input: Vec<u8>,
+    expected: String,
+}
+
+fn table() -> Vec<LibcurlCase> {
+    let text = include_str!("../libcurl/responses.txt");
+    text.split("\n\n").filter(|block| !block.trim().is_empty()).map(case).collect()
+}
+
+fn case(block: &str) -> LibcurlCase {
+    let mut lines = block.lines().filter(|line| !line.is_empty());
+    let name = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a name");
+    let mut case = LibcurlCase {
+        name: name.to_owned(),
+        method: "GET".to_owned(),
+        leniency: Leniency::strict(),
+        input: Vec::new(),
+        expected: String::new(),
+    };
+    for line in lines {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("http09", _) => case.leniency = Leniency::HTTP_09,
+            ("request", method) => case.method = method.to_owned(),
+            (">", bytes) => case.input.extend(unescape(bytes)),
+            ("libcurl", outcome) => case.expected = outcome.to_owned(),
+            ("#", _) => {}
+            (other, _) => panic!("{other:?} is no key"),
+        }
+    }
+    case
+}
+
+impl LibcurlCase {
+    fn connection(&self) -> Result<H1Client, UsageError> {
+        let mut connection = H1Client::default();
+        connection.set_leniency(self.leniency);
+        connection.set_profile(ResponseProfile::Libcurl);
+        let stream = connection.open().expect("it is idle");
+        let request = Request::new(self.method.as_bytes(), b"/", Headers::EMPTY);
+        connection.send_head(stream, request, BodyLen::Empty)?;
+        connection.send_end(stream, Headers::EMPTY)?;
+        let queued = connection.unsent(stream);
+        connection.handle_sent(queued);
+        Ok(connection)
+    }
+
+    /// What comes of the case when it arrives in pieces of `size` bytes at most.
+    fn run(&self, size: usize) -> String {
+        let mut connection = self.connection().expect("a request");
+        let mut outcome = LibcurlOutcome::default();
+        let (mut block, mut scratch) = (BytesMut::new(), Scratch::default());
+        let pieces: Vec<&[u8]> = self.input.chunks(size).collect();
+        let empty: &[u8] = b"";
+        let end = if size < self.input.len() {
+            Some(&empty)
+        } else {
+            pieces.is_empty().then_some(&empty)
+        };
+        let count = pieces.len() + usize::from(end.is_some());
+        for (at, piece) in pieces.iter().chain(end).enumerate() {
+            block.extend_from_slice(piece);
+            let mut input = Input::all(&mut block, at + 1 == count);
+            while outcome.code.is_none() {
+                match connection.poll_event(&mut input, &mut scratch) {
+                    Ok(Some(event)) => outcome.note(&mut connection, &event),
+                    Ok(None) => break,
+                    Err(error) => {
+                        outcome.fail(error, input.bytes(), connection.judged_len());
+                        break;
+                    }
+                }
+            }
+            if outcome.code.is_some() {
+                break;
+            }
+        }
+        outcome.finish()
+    }
+}
+
+/// What an application of libcurl sees.
+#[derive(Default)]
+struct LibcurlOutcome {
+    code: Option<u32>,
+    status: u16,
+    lines: usize,
+    body: Vec<u8>,
+    has_head: bool,
+}
+
+impl LibcurlOutcome {
+    fn note(&mut self, connection: &mut H1Client, event: &Event<'_, fulmar_proto::Client>) {
+        match event {
+            Event::Informational { head, .. } | Event::Head { head, .. } => {
+                let received = head.headers.received().expect("a head of HTTP/1");
+                self.lines += lines(received);
+                self.has_head = matches!(event, Event::Head { .. });
+                self.status = if received.is_empty() { self.status } else { head.status };
+            }
+            Event::Data { stream, bytes } => {
+                connection.release(*stream, bytes.len());
+                self.body.extend_from_slice(bytes);
+            }
+            Event::End { trailers, .. } => {
+                // The empty line behind trailers is not delivered.
+                self.lines += trailers.received().map_or(0, |section| lines(section) - 1);
+                self.code = Some(0);
+            }
+            Event::Writable { .. } | Event::Upgraded { .. } | Event::Reset { .. } => {
+                panic!("{event:?}");
+            }
+        }
+    }
+
+    fn fail(&mut self, error: PeerError, message: &[u8], judged: usize) {
+        if !self.has_head {
+            self.lines += lines(&message[..judged]);
+            if let Some(status) = message.get(9..12).and_then(|text| std::str::from_utf8(text).ok())
+                && (judged > 0 || error == PeerError::NulInHead)
+            {
+                self.status = status.parse().expect("a status");
+            }
+        }
+        self.code = Some(match error {
+            PeerError::BadStartLine | PeerError::BadVersion | PeerError::BadStatus => 1,
+            PeerError::NulInHead | PeerError::MissingColon | PeerError::BadLength => 8,
+            PeerError::UnexpectedEof if self.has_head => 18,
+            PeerError::UnexpectedEof => 52,
+            PeerError::LineTooLong => 27,
+            PeerError::BadField | PeerError::BadTrailer => 43,
+            PeerError::BadChunk | PeerError::HeadTooLarge => 56,
+            other => panic!("{other:?}"),
+        });
+    }
+
+    fn finish(self) -> String {
+        let Self { code, status, lines, body, .. } = self;
+        format!("{} {status} {lines} \"{}\"", code.expect("an end"), escape(&body))
+    }
+}
+
+fn lines(bytes: &[u8]) -> usize {
+    bytes.split_inclusive(|byte| *byte == b'\n').count()
+}
+
+#[test]
+fn responses_are_read_as_libcurl_reads_them() {
+    let table = table();
+    assert!(table.len() > 120, "only {} cases were found", table.len());
+    let differs = |case: &&LibcurlCase| case.run(usize::MAX) != case.expected;
+    let wrong: Vec<String> = table
+        .iter()
+        .filter(differs)
+        .map(|case| {
+            format!("# {}: {} instead of {}", case.name, case.run(usize::MAX), case.expected)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), table.len(), wrong.join("\n"));
+}
+
+#[test]
+fn any_split_is_read_in_the_same_way() {
+    for case in table() {
+        let sizes: &[usize] = if case.input.len() < 2000 { &[1, 2, 3, 7, 19] } else { &[4999] };
+        for size in sizes {
+            assert_eq!(case.run(*size), case.expected, "# {}, in pieces of {size}", case.name);
+        }
+    }
+}
+
+/// The profile replaces the leniency, and the leniency the profile.
+#[test]
+fn other_connections_keep_the_grammar() {
+    let mut connection = H1Client::default();
+    connection.set_profile(ResponseProfile::Libcurl);
+    connection.set_profile(ResponseProfile::Grammar);
+    let stream = connection.open().expect("it is idle");
+    let request = Request::new(b"GET", b"/", Headers::EMPTY);
+    connection.send_head(stream, request, BodyLen::Empty).expect("a head");
+    connection.send_end(stream, Headers::EMPTY).expect("the end");
+    let queued = connection.unsent(stream);
+    connection.handle_sent(queued);
+    let mut block = BytesMut::from(&b"HTTP/1.1 200 OK\nContent-Length: 0\n\n"[..]);
+    let mut input = Input::all(&mut block, false);
+    let error = connection.poll_event(&mut input, &mut Scratch::default()).map(|_| ());
+    assert_eq!(error, Err(PeerError::BadStartLine));
+}
