@@ -35,6 +35,8 @@ pub enum Http2Step {
     StreamsMax(u32),
     /// A frame that breaks the protocol: DATA without a stream.
     Violate,
+    /// A frame of the stream: its type, flags and payload.
+    Frame(u8, u8, Vec<u8>),
     /// Closes the connection.
     Close,
 }
@@ -329,6 +331,13 @@ impl Http2Connection {
             Http2Step::Violate => {
                 self.poll_bytes();
                 self.output.extend([0; 9]);
+            }
+            Http2Step::Frame(kind, flags, payload) => {
+                self.poll_bytes();
+                let len = u8::try_from(payload.len()).expect("a short frame");
+                self.output.extend([0, 0, len, kind, flags]);
+                self.output.extend(number);
+                self.output.extend(payload);
             }
             Http2Step::Close => self.closes = true,
         }

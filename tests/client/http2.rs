@@ -233,6 +233,41 @@ fn a_reset_ends_one_transfer_with_its_code() {
     assert_eq!(staged.peer.accepted(), 1);
 }
 
+/// A malformed response is the same error as over HTTP/1 (RFC 9113 §8.1.1).
+#[test]
+fn malformed_responses_have_their_cause() {
+    let head = |flags, rest: &[u8]| Http2Step::Frame(1, flags, [&[0x88], rest].concat());
+    let length_5 = [0x0f, 0x0d, 1, b'5'];
+    let upper_case = [0, 1, b'A', 1, b'b'];
+    let data = |bytes: &[u8]| Http2Step::Frame(0, 1, bytes.to_vec());
+    let rows = [
+        (vec![head(4, &length_5), data(b"1234")], PeerError::BodyTooShort, "truncated"),
+        (vec![head(5, &length_5)], PeerError::BodyTooShort, "truncated"),
+        (vec![head(4, &length_5), head(5, b"")], PeerError::BodyTooShort, "truncated"),
+        (vec![head(4, &length_5), data(b"123456")], PeerError::BodyTooLong, "excess"),
+        (vec![head(5, &upper_case)], PeerError::BadField, "protocol"),
+        (vec![head(4, b""), head(5, b"")], PeerError::BadTrailer, "protocol"),
+    ];
+    for (steps, cause, kind) in rows {
+        let mut staged = Http2Staged::new(move |_| steps.clone());
+        let id = staged.start("GET", "/");
+        staged.run();
+        let error = staged.result(id).expect_err("a malformed response");
+        assert!(matches!(error, Error::Peer(found) if *found == cause), "{error:?} {cause:?}");
+        assert_eq!((error.kind(), staged.peer.count("/")), (kind, 1));
+    }
+}
+
+#[test]
+fn a_server_that_only_shuts_down_is_named() {
+    let mut staged = Http2Staged::new(|_| vec![Http2Step::GoAway(0)]);
+    let id = staged.start("GET", "/");
+    staged.run();
+    let error = staged.result(id).expect_err("no response");
+    assert!(matches!(error, Error::Peer(PeerError::Goaway(ErrorCode::NoError))), "{error:?}");
+    assert!(error.to_string().contains("GOAWAY (NO_ERROR)"), "{error}");
+}
+
 /// A client opens at most 100 streams before SETTINGS arrive. The others wait for them, as the
 /// connection may carry them all.
 #[test]

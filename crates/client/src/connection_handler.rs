@@ -656,11 +656,11 @@ impl<A: Application> ConnectionHandler<A> {
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
-            proto::Event::Reset { stream, code, .. } => {
+            proto::Event::Reset { stream, code, cause, .. } => {
                 data.owners.remove(stream);
                 match connection.eof_error() {
                     Some(error) => self.on_stream_lost(now, socket, id, data, error),
-                    None => self.on_stream_reset(now, socket, id, code),
+                    None => self.on_stream_reset(now, socket, id, code, cause),
                 }
             }
         }

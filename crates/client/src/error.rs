@@ -25,8 +25,8 @@ pub enum Error {
     Proxy(io::Error),
     /// The server broke the protocol.
     Peer(PeerError),
-    /// HTTP/2: the stream was reset by the server, or because its response was malformed (RFC 9113
-    /// §6.4, §8.1.1).
+    /// HTTP/2: the stream was reset by the server (RFC 9113 §6.4). A malformed response is
+    /// [`Error::Peer`].
     Reset(ErrorCode),
     /// The connection was closed before the response began.
     Closed,
@@ -123,7 +123,8 @@ impl Error {
             Self::Connect(_) => "connect",
             Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
             Self::Layer(_) | Self::Proxy(_) => "proxy",
-            Self::Peer(PeerError::UnexpectedEof) => "truncated",
+            Self::Peer(PeerError::UnexpectedEof | PeerError::BodyTooShort) => "truncated",
+            Self::Peer(PeerError::BodyTooLong) => "excess",
             Self::Peer(_) => "protocol",
             Self::Reset(_) => "reset",
             Self::Closed => "closed",

@@ -93,14 +93,15 @@ impl<A: Application> ConnectionHandler<A> {
         self.detach(now, id, request, error);
     }
 
-    /// The server has ended one exchange of a connection (RFC 9113 §6.4), or has announced that it
-    /// will not process it (§6.8).
+    /// The server has ended one exchange of a connection (RFC 9113 §6.4), has announced that it
+    /// will not process it (§6.8), or its response is malformed (§8.1.1).
     pub(crate) fn on_stream_reset(
         &mut self,
         now: Instant,
         socket: SocketId,
         id: TransferId,
         code: ErrorCode,
+        cause: Option<PeerError>,
     ) {
         let Some(transfer) = self.state.active_on(socket, id) else { return }; // it was cancelled
         let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
@@ -121,7 +122,7 @@ impl<A: Application> ConnectionHandler<A> {
             transfer.retried = true;
             transfer.extra().refusals[early] += 1;
         }
-        self.detach(now, id, request, Error::Reset(code));
+        self.detach(now, id, request, cause.map_or(Error::Reset(code), Error::Peer));
     }
 
     /// Takes a transfer from its connection: it sends `request`, or fails.

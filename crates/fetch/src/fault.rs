@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use fulmar_client::{BuildError, Error, Tried};
+use fulmar_proto::PeerError;
 use fulmar_semantics::content_range::RangeError;
 
 use crate::checksum::FileChecksum;
@@ -92,6 +93,7 @@ impl FetchFault {
         match self {
             Self::Changed => true,
             Self::Status(status) => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            Self::Transfer(Error::Peer(PeerError::BodyTooLong)) => false, // as `Excess`
             Self::Transfer(error) => matches!(
                 error,
                 Error::Connect(_)

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::body_len::BodyLen;
 use crate::error_code::ErrorCode;
+use crate::errors::PeerError;
 use crate::head::{Headers, Request, Response};
 
 /// The side of a connection, which determines the heads that are sent and received.
@@ -101,6 +102,8 @@ pub enum Event<'a, R: Role> {
         code: ErrorCode,
         /// Bytes of our message that were queued and never framed. The framed ones are still sent.
         unsent: u64,
+        /// Why, if neither peer nor owner reset it: a fault of the peer's message, or GOAWAY.
+        cause: Option<PeerError>,
     },
     /// The exchange is a tunnel (101 of HTTP/1, or 2xx to CONNECT): `Data` and `send_data` are its
     /// bytes, `End` and `send_end` the ends of its directions. In HTTP/1 the tunnel is the whole

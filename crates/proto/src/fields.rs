@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::connection::UsageError;
+use crate::errors::UsageError;
 use crate::head::{FieldOrigin, Header, Headers, is_field_value, is_hop, is_token};
 
 /// Header fields to send: checked when they are added, stored as sent.

@@ -1,7 +1,8 @@
 //! A connection of the protocol that its peer uses: HTTP/1 or HTTP/2.
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Reset, SpliceTarget, UsageError};
+use crate::connection::{Connection, IoState, Reset, SpliceTarget};
+use crate::errors::{PeerError, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::h1::{H1, H1Client, Leniency, ResponseProfile};
 use crate::h2::{H2, PREFACE, SharedHttp2Limits};
@@ -337,7 +338,7 @@ impl<S: Side> Connection for HttpConnection<S> {
 }
 
 /// The identifier of HTTP/2 over TLS (RFC 9113 §3.2).
-const ALPN_HTTP2: &[u8] = b"h2";
+pub const ALPN_HTTP2: &[u8] = b"h2";
 /// The first line of the preface, `PRI * HTTP/2.0`: no request of HTTP/1 begins so.
 const PREFACE_LINE: usize = 14;
 

@@ -10,6 +10,7 @@
 mod body_len;
 pub mod connection;
 mod error_code;
+mod errors;
 pub mod event;
 mod fields;
 pub mod head;
@@ -37,11 +38,12 @@ mod http;
 
 pub use block::Block;
 pub use body_len::BodyLen;
-pub use connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
+pub use connection::{Connection, IoState, Phase, Reset, SpliceTarget};
+pub use errors::{PeerError, UsageError};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
 pub use fields::HeaderBuf;
 pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
-pub use http::{ClientConnection, HttpConnection, ServerConnection};
+pub use http::{ALPN_HTTP2, ClientConnection, HttpConnection, ServerConnection};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;

@@ -1,7 +1,7 @@
 //! Checks of the heads and trailers to send, before anything is queued.
 
 use crate::body_len::BodyLen;
-use crate::connection::UsageError;
+use crate::errors::UsageError;
 use crate::head::{
     Added, Headers, Request, is_field_value, is_forbidden_trailer, is_token, trim_ows,
 };

@@ -10,7 +10,8 @@
 //! ```
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
+use crate::connection::{Connection, IoState, Phase, Reset, SpliceTarget};
+use crate::errors::{PeerError, UsageError};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;

@@ -3,7 +3,7 @@
 //! Only checked, never decoded: what is routed on must be what was received. Stricter than the
 //! grammar where laxness has been used to make two recipients see two different requests.
 
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 
 /// Checks a target against its method; an absolute-form target names its authority.
 pub(crate) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, PeerError> {

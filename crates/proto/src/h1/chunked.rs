@@ -11,7 +11,7 @@
 //! more lenient than the next one sees another message. A connection
 //! may be lenient nevertheless ([`Leniency`]).
 
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::head::{is_tchar, is_text};
 
 use super::leniency::Leniency;

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::{PeerError, UsageError};
+use crate::errors::{PeerError, UsageError};
 use crate::head::{Added, Headers, Request, is_caller_hop, is_hop};
 use crate::outgoing::{self, HopFields};
 

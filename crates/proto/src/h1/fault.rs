@@ -3,7 +3,7 @@
 //! The parser only reports the kind of fault, because the position would cost time in each parse.
 //! This module examines the bytes a second time.
 
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::head::{is_tchar, is_text};
 use crate::side::Side;
 use crate::target;

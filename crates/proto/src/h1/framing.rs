@@ -5,7 +5,7 @@
 //! recipients that repair differently are a request smuggling attack.
 
 use crate::body_len::{BodyLen, decimal};
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::head::{Version, is_token, trim_ows};
 
 use super::leniency::Leniency;

@@ -5,7 +5,7 @@
 //! also if a later line is refused. The fields are collected once the empty line has arrived. Lines
 //! that are no fields of the grammar are only among the received bytes.
 
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::head::{FieldOrigin, Header, Scratch, Version, is_hop, is_text, is_token, trim_ows};
 
 use super::framing::{Coding, Length};

@@ -25,7 +25,8 @@
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
+use crate::connection::{Connection, IoState, Phase, Reset, SpliceTarget};
+use crate::errors::{PeerError, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, text_len, trim_ows};
 use crate::target;
 

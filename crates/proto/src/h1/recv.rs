@@ -1,7 +1,7 @@
 //! Receiving: heads, bodies, tunnels, and input that is drained.
 
 use crate::body_len::BodyLen;
-use crate::connection::PeerError;
+use crate::errors::PeerError;
 use crate::event::Event;
 use crate::head::{
     FieldOrigin, Header, Headers, Request, Response, Scratch, Version, is_forbidden_trailer,

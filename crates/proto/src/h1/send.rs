@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::UsageError;
+use crate::errors::UsageError;
 use crate::event::StreamId;
 use crate::head::{Headers, Request, Response};
 use crate::outgoing;

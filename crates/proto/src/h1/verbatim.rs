@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::connection::UsageError;
+use crate::errors::UsageError;
 use crate::fields::HeaderBuf;
 #[cfg(doc)]
 use crate::h1::H1Client;

@@ -1,6 +1,7 @@
 //! Frames that carry no message: PRIORITY, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE.
 
 use crate::error_code::ErrorCode;
+use crate::errors::PeerError;
 use crate::event::StreamId;
 use crate::side::Side;
 
@@ -76,9 +77,9 @@ impl<S: Side> H2<S> {
             self.streams.update_ready(slot, Turn::Last);
             return Ok(());
         }
-        let unsent = stream.queue.size();
+        let reset = stream.as_reset(code, None);
         self.remove(slot);
-        self.events.push_back(PendingEvent::Reset(id, code, unsent));
+        self.events.push_back(PendingEvent::Reset(reset));
         Ok(())
     }
 
@@ -157,8 +158,9 @@ impl<S: Side> H2<S> {
             && self.streams[slot].id > last
         {
             let refused = ErrorCode::RefusedStream;
-            let (id, unsent) = (self.streams[slot].id, self.streams[slot].queue.size());
-            self.events.push_back(PendingEvent::Reset(id, refused, unsent));
+            let cause = self.peer_shutdown.map(PeerError::Goaway);
+            let reset = self.streams[slot].as_reset(refused, cause);
+            self.events.push_back(PendingEvent::Reset(reset));
             self.remove(slot);
         }
         self.finish_if_idle();
@@ -183,7 +185,7 @@ impl<S: Side> H2<S> {
             };
         };
         if increment == 0 {
-            return self.break_stream(slot, ErrorCode::ProtocolError);
+            return self.break_stream(slot, ErrorCode::ProtocolError, None);
         }
         let stream = &self.streams[slot];
         let is_blocked = !stream.queue.is_empty() && !stream.send_window.is_open();
@@ -193,7 +195,7 @@ impl<S: Side> H2<S> {
                 self.streams.update_ready(slot, Turn::Last);
                 Ok(())
             }
-            Err(code) => self.break_stream(slot, code),
+            Err(code) => self.break_stream(slot, code, None),
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::UsageError;
+use crate::errors::UsageError;
 use crate::event::{Client, StreamId};
 use crate::head::Request;
 use crate::outgoing;

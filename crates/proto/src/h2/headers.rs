@@ -1,8 +1,8 @@
 //! Header blocks: heads, interim responses and trailers (RFC 9113 §4.3, §8.1).
 
 use crate::body_len::BodyLen;
-use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
+use crate::errors::PeerError;
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
 use crate::h1::INTERIM_LEN_MAX;
@@ -82,18 +82,27 @@ impl<S: Side> H2<S> {
         };
         let ends = header.has(flag::END_STREAM);
         match self.streams[slot].recv {
-            RecvHalf::Ended => self.break_stream(slot, ErrorCode::StreamClosed).map(|()| None),
+            RecvHalf::Ended => {
+                self.break_stream(slot, ErrorCode::StreamClosed, None).map(|()| None)
+            }
             RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
                 // A tunnel has no trailers (RFC 9113 §8.5).
                 let is_tunnel = self.streams[slot].is_connect;
-                let is_valid = ends && left.is_none_or(|left| left == 0) && !is_tunnel;
-                if !is_valid || section.check_trailers(scratch).is_err() {
-                    return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+                let is_short = ends && left.is_some_and(|left| left > 0);
+                if is_short || !ends || is_tunnel || section.check_trailers(scratch).is_err() {
+                    let cause =
+                        if is_short { PeerError::BodyTooShort } else { PeerError::BadTrailer };
+                    return self.break_message(slot, cause);
                 }
                 Ok(self.handle_trailers(slot, scratch))
             }
         }
+    }
+
+    /// A malformed message is a stream error (RFC 9113 §8.1.1).
+    fn break_message(&mut self, slot: StreamSlot, cause: PeerError) -> Parsed {
+        self.break_stream(slot, ErrorCode::ProtocolError, Some(cause)).map(|()| None)
     }
 
     /// HEADERS of a closed stream.
@@ -158,7 +167,8 @@ impl<S: Side> H2<S> {
                     true => PeerError::BadLength,
                     false => RequestRefusal::Malformed.error(),
                 });
-                return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+                let code = ErrorCode::ProtocolError;
+                return self.break_stream(slot, code, None).map(|()| None);
             }
         }
         let stream = &mut self.streams[slot];
@@ -201,13 +211,18 @@ impl<S: Side> H2<S> {
         let status = match section.check_response() {
             // 101 has no meaning here (RFC 9113 §8.6), and an interim response does not end.
             Ok(status) if status != 101 && (status >= 200 || !ends) => status,
-            _ => return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None),
+            Ok(101) => return self.break_message(slot, PeerError::UnexpectedUpgrade),
+            _ if section.is_too_large() => {
+                return self.break_message(slot, PeerError::HeadTooLarge);
+            }
+            _ => return self.break_message(slot, PeerError::BadField),
         };
         stream.expects_continue &= status > 100 && status < 200;
         if status < 200 {
             stream.interims += 1;
             if u32::from(stream.interims) > INTERIM_LEN_MAX {
-                return self.break_stream(slot, ErrorCode::EnhanceYourCalm).map(|()| None);
+                let (code, cause) = (ErrorCode::EnhanceYourCalm, PeerError::TooManyInterim);
+                return self.break_stream(slot, code, Some(cause)).map(|()| None);
             }
             return Ok(self.deliver_response(slot, section, None, scratch));
         }
@@ -215,7 +230,7 @@ impl<S: Side> H2<S> {
         let is_bodiless = stream.is_head || matches!(status, 204 | 304);
         let expected = section.content_length.filter(|_| !is_bodiless && !stream.is_tunnel);
         if ends && expected.is_some_and(|len| len > 0) {
-            return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+            return self.break_message(slot, PeerError::BodyTooShort);
         }
         let len = match is_bodiless || stream.is_tunnel {
             true => BodyLen::Empty,

@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use crate::body_len::{BodyLen, decimal};
-use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
+use crate::errors::PeerError;
 use crate::h1::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 use crate::head::{
     FieldOrigin, Header, Request, Response, Scratch, Version, is_field_value, is_forbidden_trailer,

@@ -21,7 +21,8 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, Reset, UsageError};
+use crate::connection::{Connection, IoState, Phase, Reset};
+use crate::errors::{PeerError, UsageError};
 use crate::event::{Event, Server, StreamId};
 use crate::h1::{HEAD_SIZE_MAX, LINGER_SIZE_MAX, QUEUE_MAX};
 use crate::head::{Headers, Scratch};
@@ -130,13 +131,21 @@ enum Shutdown {
     Final,
 }
 
+/// The fields of [`Event::Reset`].
+#[derive(Clone, Copy, Debug)]
+struct StreamReset {
+    stream: StreamId,
+    code: ErrorCode,
+    unsent: u64,
+    cause: Option<PeerError>,
+}
+
 /// An event that needs no more input.
 #[derive(Clone, Copy, Debug)]
 enum PendingEvent {
     End(StreamId),
     Writable(StreamId),
-    /// With the bytes of our message that were not framed.
-    Reset(StreamId, ErrorCode, u64),
+    Reset(StreamReset),
     Upgraded(StreamId),
     /// The stream is held no longer: its parked data are delivered.
     Continue(StreamId),
@@ -217,7 +226,7 @@ impl<S: Side> H2<S> {
             // later.
             let has_moved = std::mem::replace(&mut stream.moved, !is_stalled);
             match is_stalled && (all || !has_moved) {
-                true => self.fail_stream(slot, ErrorCode::Cancel),
+                true => self.fail_stream(slot, ErrorCode::Cancel, None),
                 false => at += 1,
             }
         }
@@ -233,7 +242,7 @@ impl<S: Side> H2<S> {
         while let Some(slot) = self.streams.nth(at) {
             match self.streams[slot].id == kept {
                 true => at += 1,
-                false => self.fail_stream(slot, ErrorCode::InternalError),
+                false => self.fail_stream(slot, ErrorCode::InternalError, None),
             }
         }
     }
@@ -331,14 +340,14 @@ impl<S: Side> H2<S> {
         self.remove(slot);
     }
 
-    /// Resets a stream because of its peer; its owner receives an event.
-    fn fail_stream(&mut self, slot: StreamSlot, code: ErrorCode) {
-        let Stream { id, recv, .. } = self.streams[slot];
-        let unsent = self.streams[slot].queue.size();
+    /// Resets a stream; its owner receives an event.
+    fn fail_stream(&mut self, slot: StreamSlot, code: ErrorCode, cause: Option<PeerError>) {
+        let recv = self.streams[slot].recv;
+        let reset = self.streams[slot].as_reset(code, cause);
         self.reset_slot(slot, code);
         // A server's owner has not received anything of a stream without a head.
         if !S::SERVER || recv != RecvHalf::Head {
-            self.events.push_back(PendingEvent::Reset(id, code, unsent));
+            self.events.push_back(PendingEvent::Reset(reset));
         }
     }
 
@@ -574,7 +583,7 @@ impl<S: Side> Connection for H2<S> {
             Reset::Refused => ErrorCode::RefusedStream,
         };
         if let Some(slot) = self.streams.find(stream) {
-            self.fail_stream(slot, code);
+            self.fail_stream(slot, code, None);
         }
     }
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::PeerError;
 use crate::error_code::ErrorCode;
+use crate::errors::PeerError;
 use crate::event::{Event, StreamId};
 use crate::fields::HeaderBuf;
 use crate::head::{FieldOrigin, Header, Headers, Scratch};
@@ -17,7 +17,7 @@ use super::message::FieldSection;
 use super::settings;
 use super::stream::{ParkedPart, RecvHalf, SendHalf, Stream};
 use super::table::StreamSlot;
-use super::{ConnectionState, H2, PendingEvent, Shutdown};
+use super::{ConnectionState, H2, PendingEvent, Shutdown, StreamReset};
 
 /// What arrives next.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,11 +89,7 @@ pub(super) enum ScratchEvent {
     Writable {
         stream: StreamId,
     },
-    Reset {
-        stream: StreamId,
-        code: ErrorCode,
-        unsent: u64,
-    },
+    Reset(StreamReset),
     Upgraded {
         stream: StreamId,
     },
@@ -129,7 +125,9 @@ impl ScratchEvent {
             Self::Trailers { stream } => Event::End { stream, trailers: scratch.headers() },
             Self::End { stream } => Event::End { stream, trailers: Headers::EMPTY },
             Self::Writable { stream } => Event::Writable { stream },
-            Self::Reset { stream, code, unsent } => Event::Reset { stream, code, unsent },
+            Self::Reset(StreamReset { stream, code, unsent, cause }) => {
+                Event::Reset { stream, code, unsent, cause }
+            }
             Self::Upgraded { stream } => Event::Upgraded { stream },
         }
     }
@@ -179,9 +177,7 @@ impl<S: Side> H2<S> {
         while let Some(pending) = self.events.pop_front() {
             let step = match pending {
                 PendingEvent::End(stream) => self.poll_end(stream),
-                PendingEvent::Reset(stream, code, unsent) => {
-                    Some(ScratchEvent::Reset { stream, code, unsent })
-                }
+                PendingEvent::Reset(reset) => Some(ScratchEvent::Reset(reset)),
                 PendingEvent::Upgraded(stream) => Some(ScratchEvent::Upgraded { stream }),
                 PendingEvent::Writable(stream) => {
                     self.streams.find(stream).map(|_| ScratchEvent::Writable { stream })
@@ -273,9 +269,8 @@ impl<S: Side> H2<S> {
             match stream.recv {
                 RecvHalf::Ended => at += 1,
                 RecvHalf::Head | RecvHalf::Body(_) => {
-                    let reset =
-                        PendingEvent::Reset(stream.id, ErrorCode::Cancel, stream.queue.size());
-                    self.events.push_back(reset);
+                    let reset = stream.as_reset(ErrorCode::Cancel, None);
+                    self.events.push_back(PendingEvent::Reset(reset));
                     self.remove(slot);
                 }
             }
@@ -411,20 +406,21 @@ impl<S: Side> H2<S> {
         stream.moved |= data > 0;
         let in_window = stream.recv_window.receive(len);
         let fault = match &mut stream.recv {
-            RecvHalf::Ended => Some(ErrorCode::StreamClosed),
-            RecvHalf::Head => Some(ErrorCode::ProtocolError),
-            RecvHalf::Body(_) if in_window.is_err() => in_window.err(),
+            RecvHalf::Ended => Some((ErrorCode::StreamClosed, None)),
+            RecvHalf::Head => Some((ErrorCode::ProtocolError, None)),
+            RecvHalf::Body(_) if in_window.is_err() => in_window.err().map(|code| (code, None)),
             RecvHalf::Body(None) => None,
             RecvHalf::Body(Some(left)) => match left.checked_sub(data as u64) {
                 Some(rest) if rest == 0 || !end_stream => {
                     *left = rest;
                     None
                 }
-                _ => Some(ErrorCode::ProtocolError),
+                Some(_) => Some((ErrorCode::ProtocolError, Some(PeerError::BodyTooShort))),
+                None => Some((ErrorCode::ProtocolError, Some(PeerError::BodyTooLong))),
             },
         };
         match fault {
-            Some(code) => self.break_stream(slot, code),
+            Some((code, cause)) => self.break_stream(slot, code, cause),
             None => {
                 stream.expects_continue &= data == 0;
                 self.budget.note_progress(&self.limits, data > 0);
@@ -538,11 +534,12 @@ impl<S: Side> H2<S> {
         &mut self,
         slot: StreamSlot,
         code: ErrorCode,
+        cause: Option<PeerError>,
     ) -> Result<(), ErrorCode> {
         if S::SERVER {
             self.budget.spend_reset()?;
         }
-        self.fail_stream(slot, code);
+        self.fail_stream(slot, code, cause);
         Ok(())
     }
 

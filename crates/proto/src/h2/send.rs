@@ -1,8 +1,8 @@
 //! Sending: heads are encoded when they are queued, bodies are framed when the socket is ready.
 
 use crate::body_len::BodyLen;
-use crate::connection::UsageError;
 use crate::error_code::ErrorCode;
+use crate::errors::UsageError;
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
 use crate::head::{Added, Headers, Request, Response, is_caller_hop, is_hop, is_token};

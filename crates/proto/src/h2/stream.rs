@@ -6,13 +6,15 @@ use bytes::{Bytes, BytesMut};
 
 use crate::block;
 use crate::body_len::BodyLen;
-use crate::connection::UsageError;
+use crate::error_code::ErrorCode;
+use crate::errors::{PeerError, UsageError};
 use crate::event::StreamId;
 use crate::fields::HeaderBuf;
 use crate::head::Scratch;
 use crate::side::Side;
 use crate::transmit::{FileRange, Segment};
 
+use super::StreamReset;
 use super::message::FieldSection;
 use super::priority::StreamPriority;
 use super::window::{RecvWindow, SendWindow};
@@ -182,6 +184,11 @@ impl Stream {
             queue: SendQueue::default(),
             trailers: None,
         }
+    }
+
+    /// The event of its reset.
+    pub(super) fn as_reset(&self, code: ErrorCode, cause: Option<PeerError>) -> StreamReset {
+        StreamReset { stream: self.id, code, unsent: self.queue.size(), cause }
     }
 
     /// What can be framed next.
