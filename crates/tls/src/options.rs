@@ -223,4 +223,4 @@ impl Version {
 /// HTTP/1.1 in ALPN (RFC 7301 §6).
 pub const HTTP1: &[u8] = b"http/1.1";
 /// HTTP/2 in ALPN (RFC 9113 §3.2).
-pub const HTTP2: &[u8] = b"h2";
+pub const HTTP2: &[u8] = fulmar_proto::ALPN_HTTP2;
