@@ -1,9 +1,11 @@
 //! The options of a run.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fulmar_client::RequestUrl;
 use fulmar_drive::LoopOptions;
 use fulmar_tls::{ClientOptions, HTTP1};
 
@@ -90,6 +92,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The number of destinations among the valid URLs. With fewer connections, some URLs are not
+    /// requested.
+    pub fn destinations(&self) -> usize {
+        let targets = self.urls.iter().filter_map(|url| RequestUrl::parse(url).ok());
+        let keys: BTreeSet<_> =
+            targets.map(|target| (target.authority().to_owned(), target.is_tls())).collect();
+        keys.len()
+    }
+
     /// Checks the options without system calls.
     ///
     /// # Errors
@@ -208,5 +219,12 @@ mod tests {
         };
         assert_eq!(with(unix), OptionsError::BindUnix);
         assert_eq!(with(|o| o.until = RunUntil::Requests(0)), OptionsError::Nothing);
+    }
+
+    #[test]
+    fn destinations_are_counted_once() {
+        let urls = ["http://a/", "http://a/b", "https://a/", "http://a:81/", "http://a:80/", "?"];
+        let urls = urls.map(str::to_owned).to_vec();
+        assert_eq!(Options { urls, ..Options::default() }.destinations(), 3);
     }
 }

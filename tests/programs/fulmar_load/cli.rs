@@ -51,6 +51,16 @@ fn without_a_url_there_is_a_server_and_a_ledger_of_both_sides() {
 }
 
 #[test]
+fn urls_without_a_connection_are_refused() {
+    let urls = ["http://127.0.0.1:1/a", "http://127.0.0.1:1/b", "http://127.0.0.1:2/"];
+    let ended = load(&[&["-c", "1", "-n", "1"], &urls[..]].concat());
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    let expected = "too few connections (1) for URLs of 2 destinations";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
+    assert!(ended.stderr.contains("--connections 2"), "{ended:?}");
+}
+
+#[test]
 fn the_json_object_has_the_documented_keys() {
     let ended = load(&["-c", "2", "-n", "100", "-R", "10000", "--json"]);
     let json = &ended.stdout;

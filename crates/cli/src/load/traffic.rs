@@ -15,7 +15,7 @@ use crate::{descriptors, durations, fields, numbers};
 /// The options of a load, except its URLs.
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArguments {
-    /// Number of connections
+    /// Number of connections, at least one for each host and port among the URLs
     #[arg(short, long, value_name = "N", default_value_t = 64,
           value_parser = numbers::parse::<u32>)]
     pub(crate) connections: u32,
@@ -189,5 +189,12 @@ pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), ToolFailu
     let (fits, message) = budget.fit(wanted);
     message.iter().for_each(|message| warn(message));
     options.connections = u32::try_from(fits).unwrap_or(u32::MAX);
+    let destinations = options.destinations();
+    if fits < destinations {
+        return Err(ToolFailure::Usage(format!(
+            "too few connections ({fits}) for URLs of {destinations} destinations: each needs one \
+             (use --connections {destinations} or more)"
+        )));
+    }
     Ok(())
 }
