@@ -195,6 +195,21 @@ fn a_server_without_responses_is_no_measurement() {
 }
 
 #[test]
+fn a_server_that_breaks_the_protocol_is_reported_with_the_cause() {
+    let script = "import socket\nl = socket.create_server(('127.0.0.1', 0))\n\
+                  print('port', l.getsockname()[1], flush=True)\n\
+                  while True:\n  c = l.accept()[0]\n  c.recv(999)\n  \
+                  c.send(b'no HTTP\\r\\n\\r\\n')\n  c.close()";
+    let mut server = ChildProcess::start(peer("python3").args(["-I", "-c", script]));
+    let port = server.wait_stdout("port").trim().trim_start_matches("port ").to_owned();
+    let (pid, url) = (server.id().to_string(), format!("http://127.0.0.1:{port}/"));
+    let load = ["--load", &url, "-c", "1", "-n", "5", "--warm-up", "0"];
+    let ended = ended(&[&["--pid", &pid], &load[..]].concat());
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("protocol 5; the start line is malformed (5)"), "{ended:?}");
+}
+
+#[test]
 fn the_overhead_of_counting_is_measured_and_reported() {
     for counter in ["best", "ptrace"] {
         let json = json(&ended(&["--json", "--per", "2", "--counter", counter, "--", "true"]));

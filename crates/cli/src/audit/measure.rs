@@ -251,13 +251,19 @@ fn load(
     Ok(report)
 }
 
-/// The errors instead of responses, the most frequent first.
+/// The errors instead of responses, the most frequent first, and their causes, as `load` prints
+/// them.
 fn no_response(report: &RunReport) -> String {
     let mut errors: Vec<_> = report.errors.iter().filter(|(_, count)| **count > 0).collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count)); // stable: then by name
     let errors: Vec<_> = errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let errors = if errors.is_empty() { "no errors either".to_owned() } else { errors.join(", ") };
-    format!("no request got a response: {errors}")
+    let tls = report.tls.iter().flat_map(|tls| &tls.causes);
+    let mut reasons: Vec<_> =
+        report.broken.iter().map(|(why, count)| (why.to_string(), *count)).collect();
+    reasons.extend(tls.map(|(why, count)| (why.to_string(), *count)));
+    let reasons: String = reasons.iter().map(|(why, count)| format!("; {why} ({count})")).collect();
+    format!("no request got a response: {errors}{reasons}")
 }
 
 fn summary(report: &RunReport, warm_up: u64) -> LoadSummary {
