@@ -129,7 +129,11 @@ impl<S: Side> H2<S> {
         if payload.len() != SHUTDOWN_PING.len() {
             return Err(ErrorCode::FrameSizeError);
         }
-        self.budget.spend(price::SMALL)?;
+        // Servers PING on quiet streams for hours, and a client has no sweep that refills its
+        // budget: unread acknowledgements limit them.
+        if S::SERVER || header.has(flag::ACK) {
+            self.budget.spend(price::SMALL)?;
+        }
         match header.has(flag::ACK) {
             false => self.queue_ack(kind::PING, payload)?,
             true if payload == SHUTDOWN_PING => self.end_announced(),

@@ -32,6 +32,28 @@ fn updates_of_a_stream_that_has_ended_are_free() {
     assert_eq!(peer.errors(), "");
 }
 
+/// 4 hours of a response that is due, with a PING each second: libraries send them to keep
+/// connections alive.
+#[test]
+fn a_client_bears_pings_on_a_quiet_stream() {
+    let mut peer = RawPeer::client(1);
+    for n in 0..4 * 3_600_u32 {
+        peer.feed(frame(PING, 0, 0, [n.to_be_bytes(), [0; 4]].concat()));
+        peer.flush();
+    }
+    assert_eq!((peer.errors().as_str(), peer.connection.open_streams()), ("", 1));
+}
+
+#[test]
+fn a_client_ends_if_its_server_does_not_read_acknowledgements() {
+    let pings = |count| frame(PING, 0, 0, [0; 8]).repeat(count);
+    let mut peer = RawPeer::client(1);
+    peer.feed(pings(50_000));
+    assert_eq!(peer.errors(), "");
+    peer.feed(pings(70_000));
+    assert!(peer.errors().ends_with(CALM), "{}", peer.errors());
+}
+
 /// Headers that are decoded cost their price although an earlier field was malformed.
 #[test]
 fn a_bomb_behind_a_malformed_field_is_a_bomb() {
