@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use console::Term;
 use fulmar_fetch::{
-    FetchError, FetchProgress, ListSource, Options, OutputTarget, Protocol, ProxyChoice,
+    FetchError, FetchProgress, Identity, ListSource, Options, OutputTarget, Protocol, ProxyChoice,
     RecordSink, Report, RunningFetch, Trust,
 };
 use indicatif::{DecimalBytes, HumanDuration};
@@ -98,6 +98,14 @@ pub(crate) struct GetArguments {
     #[arg(short = 'k', long, conflicts_with = "cacert")]
     insecure: bool,
 
+    /// Client certificate (PEM), sent to every server that requires one; `-`: standard input
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<InputFile>,
+
+    /// Private key of the client certificate (PEM); `-`: standard input
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<InputFile>,
+
     /// Connect timeout, including the TLS handshake
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     connect_timeout: Duration,
@@ -168,7 +176,12 @@ pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, ToolFailure> {
 
 /// Checks that no stream is used twice, and returns the destination of files.
 fn output(arguments: &GetArguments) -> Result<OutputTarget, ToolFailure> {
-    let inputs = [("--input", &arguments.input), ("--cacert", &arguments.cacert)];
+    let inputs = [
+        ("--input", &arguments.input),
+        ("--cacert", &arguments.cacert),
+        ("--cert", &arguments.cert),
+        ("--key", &arguments.key),
+    ];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
     let dir = Some(&arguments.output_dir);
     let outputs = [
@@ -221,6 +234,10 @@ fn options(arguments: &GetArguments) -> Result<Options, ToolFailure> {
         Some(InputFile::Path(path)) => Trust::File(path.clone()),
         Some(file @ InputFile::Stdin) => Trust::Pem(file.read()?),
     };
+    let identity = match (&arguments.cert, &arguments.key) {
+        (Some(cert), Some(key)) => Some(Identity::new(cert.pem()?, key.pem()?)),
+        _ => None,
+    };
     let budget = descriptors::for_connections(1)?;
     let budget = budget.shared(3); // a connection, its file and the file's directory
     let (connections, message) = budget.fit(arguments.connections);
@@ -246,6 +263,7 @@ fn options(arguments: &GetArguments) -> Result<Options, ToolFailure> {
         resolve: arguments.resolve.clone(),
         proxy,
         trust,
+        identity,
         connect_timeout: arguments.connect_timeout,
         stall_timeout: arguments.stall_timeout,
         max_time: arguments.max_time,

@@ -38,6 +38,7 @@ pub use checksum::{ChecksumError, FileChecksum};
 pub use error::FetchError;
 pub use fault::{FetchFault, FileOperation};
 pub use fulmar_client::Protocol;
+pub use fulmar_tls::Identity;
 pub use list::{LINE_LEN_MAX, ListLineError};
 pub use list_reader::{ListSource, RecordSink};
 pub use name::NameError;

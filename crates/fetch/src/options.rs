@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fulmar_client::Protocol;
 use fulmar_drive::LoopOptions;
+use fulmar_tls::Identity;
 
 use crate::list_reader::{ListSource, RecordSink};
 
@@ -46,6 +47,8 @@ pub struct Options {
     pub proxy: ProxyChoice,
     /// Trusted certificates for `https`.
     pub trust: Trust,
+    /// The certificate for servers that require one.
+    pub identity: Option<Identity>,
     /// Connect timeout, including the TLS handshake.
     pub connect_timeout: Duration,
     /// Timeout without received data.
@@ -139,6 +142,7 @@ impl Default for Options {
             resolve: Vec::new(),
             proxy: ProxyChoice::Environment,
             trust: Trust::System,
+            identity: None,
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             max_time: None,

@@ -11,7 +11,7 @@ use fulmar_semantics::content_range::Resume;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::redirect;
 use fulmar_semantics::retry_after::retry_after;
-use fulmar_tls::{ClientOptions, ClientTls, Roots, Verify};
+use fulmar_tls::{ClientOptions, ClientTls, Identity, Roots, Verify};
 
 use crate::error::FetchError;
 use crate::options::{Options, ProxyChoice, Trust};
@@ -37,7 +37,7 @@ impl RequestPlan {
             first_byte_timeout: Some(options.stall_timeout),
             idle_timeout: Some(options.stall_timeout),
             exchange_timeout: options.max_time,
-            tls: tls(&options.trust)?,
+            tls: tls(&options.trust, options.identity.clone())?,
             proxies: proxies(&options.proxy)?.map(Arc::new),
             protocol: options.protocol,
             leniency: leniency(options),
@@ -102,10 +102,11 @@ fn leniency(options: &Options) -> Leniency {
 }
 
 /// `None`: the client's default, created when needed.
-fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
-    let usual = ClientOptions::default();
+fn tls(trust: &Trust, identity: Option<Identity>) -> Result<Option<ClientTls>, FetchError> {
+    let usual = ClientOptions { identity, ..ClientOptions::default() };
     let options = match trust {
-        Trust::System => return Ok(None),
+        Trust::System if usual.identity.is_none() => return Ok(None),
+        Trust::System => usual,
         Trust::File(path) => ClientOptions { roots: Roots::empty().file(path), ..usual },
         Trust::Pem(bytes) => ClientOptions { roots: Roots::empty().pem(bytes.clone()), ..usual },
         Trust::Any => ClientOptions { verify: Verify::Nothing, ..usual },

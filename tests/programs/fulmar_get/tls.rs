@@ -10,14 +10,19 @@ const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256
 
 /// `openssl s_server -www` with the certificate from these commands, and its port.
 fn serve(download: &Download, commands: &[&str]) -> (ChildProcess, u16) {
+    serve_with(download, commands, "")
+}
+
+/// The same, with further options of `s_server`.
+fn serve_with(download: &Download, commands: &[&str], more: &str) -> (ChildProcess, u16) {
     let openssl = |line: &str| {
         let mut command = peer("openssl");
         command.args(line.split_whitespace()).current_dir(download.turn_while(""));
         command
     };
     commands.iter().for_each(|line| drop(run(&mut openssl(line))));
-    let line = "s_server -accept 127.0.0.1:0 -www -cert cert.pem -key key.pem";
-    let mut server = ChildProcess::start(&mut openssl(line));
+    let line = format!("s_server -accept 127.0.0.1:0 -www -cert cert.pem -key key.pem {more}");
+    let mut server = ChildProcess::start(&mut openssl(&line));
     let line = server.wait_stdout("ACCEPT ");
     let port = line.trim().rsplit(':').next().expect("a port").parse().expect("a number");
     (server, port)
@@ -68,5 +73,32 @@ fn certificate_of_x509_version_1_is_a_clear_error() {
             assert!(ended.stderr.contains("X.509 certificate version 1"), "{trust:?}: {ended:?}");
             assert!(ended.stderr.contains("issue a version 3 certificate"), "{ended:?}");
         }
+    }
+}
+
+/// The certificate of the server is also that of the client.
+#[test]
+fn servers_that_require_a_certificate_receive_it() {
+    let download = Download::new();
+    let requires = "-Verify 1 -verify_return_error -CAfile cert.pem";
+    let (_server, port) = serve_with(&download, &[SELF_SIGNED], requires);
+    let trust = ["--cacert", "cert.pem"];
+    let ended = get(&download, port, "localhost", &trust);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("ertificate"), "{ended:?}");
+    let identity = ["--cert", "cert.pem", "--key", "key.pem"];
+    let ended = get(&download, port, "localhost", &[&trust[..], &identity].concat());
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(download.names(), ["index.html"]);
+    for (identity, expected) in [
+        (&["--cert", "cert.pem"][..], "--key <FILE>"),
+        (&["--key", "key.pem"], "--cert <FILE>"),
+        (&["--cert", "none.pem", "--key", "key.pem"], "none.pem"),
+        (&["--cert", "key.pem", "--key", "key.pem"], "key.pem"),
+        (&["--cert", "-", "--key", "-"], "--cert and --key"),
+    ] {
+        let ended = get(&download, port, "localhost", &[&trust[..], identity].concat());
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(expected), "{expected}: {ended:?}");
     }
 }
