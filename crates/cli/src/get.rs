@@ -122,7 +122,8 @@ pub(crate) struct GetArguments {
     #[arg(long = "http1.1", conflicts_with = "http2_prior_knowledge")]
     http11: bool,
 
-    /// Use HTTP/2 without negotiation, for http too: the server must speak it
+    /// Use HTTP/2 for http too, without negotiation: the server must speak it. For https, ALPN
+    /// decides as usual
     #[arg(long)]
     http2_prior_knowledge: bool,
 

@@ -92,7 +92,8 @@ pub enum Protocol {
     Negotiated,
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2, over TLS or not: the server is known to speak it (RFC 9113 §3.3).
+    /// HTTP/2 without TLS: the server is known to speak it (RFC 9113 §3.3). Over TLS, as
+    /// [`Protocol::Negotiated`], if the ALPN list has `h2`.
     Http2,
 }
 

@@ -154,7 +154,10 @@ impl Options {
     fn protocol(&self, tls: Option<&ClientTls>, upgrades: bool) -> Protocol {
         let offers_http2 = |tls: &ClientTls| tls.options().alpn.iter().any(|name| name == HTTP2);
         match self.protocol {
-            Protocol::Negotiated if !upgrades && tls.is_some_and(offers_http2) => {
+            // Over TLS, HTTP/2 is always negotiated (RFC 9113 §3.3).
+            Protocol::Negotiated | Protocol::Http2
+                if !upgrades && tls.is_some_and(offers_http2) =>
+            {
                 Protocol::Negotiated
             }
             Protocol::Negotiated | Protocol::Http1 => Protocol::Http1,

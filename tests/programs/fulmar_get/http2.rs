@@ -75,6 +75,8 @@ fn get_negotiates_http2_with_nginx() {
     };
     let negotiated = protocols(&[]);
     assert!(negotiated.len() == 1 && negotiated[0].starts_with("HTTP/2.0 "), "{negotiated:?}");
+    let known = protocols(&["--http2-prior-knowledge"]);
+    assert!(known.len() == 1 && known[0].starts_with("HTTP/2.0 "), "{known:?}");
     let excluded = protocols(&["--http1.1"]);
     assert!(excluded.iter().all(|said| said.starts_with("HTTP/1.1 ")), "{excluded:?}");
 }

@@ -102,3 +102,14 @@ fn servers_that_require_a_certificate_receive_it() {
         assert!(ended.stderr.contains(expected), "{expected}: {ended:?}");
     }
 }
+
+/// Over TLS, ALPN decides: this server has none.
+#[test]
+fn prior_knowledge_of_http2_does_not_exclude_negotiation() {
+    let download = Download::new();
+    let (_server, port) = serve(&download, &[SELF_SIGNED]);
+    let options = ["--cacert", "cert.pem", "--http2-prior-knowledge"];
+    let ended = get(&download, port, "localhost", &options);
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(download.names(), ["index.html"]);
+}
