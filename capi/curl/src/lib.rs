@@ -28,3 +28,4 @@ pub mod stamp;
 #[cfg(test)]
 mod testing;
 mod text;
+pub mod url;

@@ -3,3 +3,4 @@
 mod code;
 mod escape;
 mod strings;
+mod url;
