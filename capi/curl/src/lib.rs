@@ -8,6 +8,7 @@
 
 pub mod code;
 pub mod compare;
+pub mod date;
 pub mod environment;
 pub mod escape;
 
