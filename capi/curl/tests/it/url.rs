@@ -105,6 +105,30 @@ fn copies_are_independent() {
 }
 
 #[test]
+fn clearing_the_url_clears_every_part() {
+    let parts = [
+        (UrlPart::Scheme, "http", Err(UrlCode::NoScheme)),
+        (UrlPart::User, "user", Err(UrlCode::NoUser)),
+        (UrlPart::Password, "pass", Err(UrlCode::NoPassword)),
+        (UrlPart::Options, "opt", Err(UrlCode::NoOptions)),
+        (UrlPart::Host, "site.test", Err(UrlCode::NoHost)),
+        (UrlPart::Port, "81", Err(UrlCode::NoPort)),
+        (UrlPart::Path, "/path", Ok(b"/".to_vec())),
+        (UrlPart::Query, "a=b", Err(UrlCode::NoQuery)),
+        (UrlPart::Fragment, "top", Err(UrlCode::NoFragment)),
+        (UrlPart::ZoneId, "lo", Err(UrlCode::NoZoneId)),
+    ];
+    for (part, text, cleared) in parts {
+        let mut url = CurlUrl::new();
+        url.set(part, text.as_bytes(), UrlFlags::default()).unwrap();
+        assert_eq!(url.get(part, UrlFlags::default()), Ok(text.into()), "{part:?}");
+        url.clear(UrlPart::Url);
+        assert_eq!(url.get(part, UrlFlags::default()), cleared, "{part:?}");
+        assert_eq!(url, CurlUrl::new());
+    }
+}
+
+#[test]
 fn long_texts_are_malformed() {
     let mut url = CurlUrl::new();
     let long = vec![b'a'; PART_LEN_MAX + 1];
