@@ -17,9 +17,6 @@ pub(super) struct UrlHost {
 impl UrlHost {
     /// The host of a URL: a name is decoded, an address of IPv4 is normalized.
     pub(super) fn in_url(text: &[u8]) -> Result<Self, UrlCode> {
-        if text.iter().any(u8::is_ascii_control) {
-            return Err(UrlCode::BadHostname);
-        }
         if text.starts_with(b"[") {
             return ipv6(text);
         }

@@ -225,7 +225,8 @@ impl CurlUrl {
         if flags.contains(UrlFlags::URLENCODE) {
             text = encode_invalid(&text, part == UrlPart::Query);
         } else if part == UrlPart::Host && flags.contains(UrlFlags::PUNYCODE) {
-            text = to_punycode(&text)?;
+            let is_ascii = self.host.as_ref().is_none_or(|host| host.is_ascii());
+            text = if is_ascii { text } else { to_punycode(&text)? };
         }
         Ok(text)
     }

@@ -103,6 +103,9 @@ fn parse_authority(
     if host.is_empty() {
         return Err(UrlCode::NoHost);
     }
+    if has_junk(host, flags) {
+        return Err(UrlCode::BadHostname);
+    }
     let host = UrlHost::in_url(host)?;
     if parsed.scheme.is_none() {
         parsed.scheme = Some(guess(&host.name).to_vec());

@@ -33,8 +33,7 @@ pub(super) fn remove_dot_segments(path: &[u8]) -> Vec<u8> {
 /// The URL that `reference` means in a document at `base`, which is absolute. It is not cleaned
 /// yet: only leading `./` and `../` have been applied.
 pub(super) fn resolve(base: &[u8], reference: &[u8]) -> Vec<u8> {
-    let slashes = base.windows(2).position(|window| window == b"//");
-    let host = slashes.map_or(0, |at| at + 2);
+    let host = behind_slashes(base);
     let before = |ends: &[u8]| {
         let len = base[host..].iter().position(|byte| ends.contains(byte));
         &base[..len.map_or(base.len(), |len| host + len)]
@@ -72,9 +71,16 @@ fn joined(start: &[u8], reference: &[u8]) -> Vec<u8> {
     url
 }
 
-/// A host is not encoded: it may be an international name.
+/// A host is not encoded: it may be an international name. libcurl looks for it behind the first
+/// two slashes, if there are any.
 fn encode_behind_host(reference: &[u8]) -> Vec<u8> {
-    let host = reference.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    let start = behind_slashes(reference);
+    let host = reference[start..].iter().position(|byte| matches!(byte, b'/' | b'?'));
+    let host = host.map(|len| start + len);
     let (host, rest) = reference.split_at(host.unwrap_or(reference.len()));
     joined(host, rest)
+}
+
+fn behind_slashes(text: &[u8]) -> usize {
+    text.windows(2).position(|window| window == b"//").map_or(0, |at| at + 2)
 }
