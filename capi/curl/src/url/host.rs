@@ -126,7 +126,9 @@ fn to_ascii(name: &str) -> Option<Vec<u8>> {
         let is_encoded = label.starts_with(b"xn--");
         label.len() <= LABEL_LEN_MAX && (!is_encoded || label.iter().all(is_letter))
     };
-    ascii.split(|byte| *byte == b'.').all(is_valid).then_some(ascii)
+    let len = ascii.strip_suffix(b".").unwrap_or(&ascii).len();
+    let is_valid = len <= NAME_LEN_MAX && ascii.split(|byte| *byte == b'.').all(is_valid);
+    is_valid.then_some(ascii)
 }
 
 /// What transitional processing makes of the four characters that IDNA 2003 read differently.
@@ -136,6 +138,9 @@ fn without_deviations(name: &str) -> String {
 
 /// RFC 1035 §2.3.4.
 const LABEL_LEN_MAX: usize = 63;
+
+/// What fits in 255 bytes of lengths and labels, without the last dot (RFC 1035 §3.1).
+const NAME_LEN_MAX: usize = 253;
 
 const ZONE_ID_LEN_MAX: usize = 15;
 

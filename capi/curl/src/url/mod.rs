@@ -4,7 +4,15 @@
 //! of the WHATWG: up to three slashes follow a scheme, spaces may be allowed, and a host may
 //! contain bytes above ASCII, which become punycode on request only. Texts are bytes without NUL.
 //!
-//! International names are UTF-8. libcurl reads them in the encoding of the locale instead.
+//! Five things differ from libcurl 7.88 on purpose:
+//!
+//! - Getting a URL with a `%` in its host does not change the handle, and a copy keeps the zone.
+//! - An empty part that is encoded on request is an empty text. libcurl returns NULL without an
+//!   error.
+//! - A URL of a file without a path is a base for relative ones.
+//! - An empty host that is to be encoded is refused. libcurl reads a NULL pointer.
+//! - International names are UTF-8. libcurl reads them in the encoding of the locale. Its library
+//!   for them follows IDNA 2008 with exceptions: it also accepts names of mixed direction.
 
 mod encode;
 mod host;
@@ -206,6 +214,7 @@ impl CurlUrl {
             UrlPart::Url => return self.full(flags),
             UrlPart::Scheme => (self.scheme.as_deref(), UrlCode::NoScheme),
             UrlPart::Port => (port.as_deref(), UrlCode::NoPort),
+            // It is never missing.
             UrlPart::Path => (self.path.as_deref().or(Some(b"/")), UrlCode::BadPath),
             UrlPart::User => (self.user.as_deref(), UrlCode::NoUser),
             UrlPart::Password => (self.password.as_deref(), UrlCode::NoPassword),
