@@ -24,6 +24,7 @@ pub use values::{CPointer, OptionValue, OptionValues};
 pub mod altsvc;
 pub mod cookies;
 pub mod hsts;
+pub mod mime;
 mod number;
 pub mod stamp;
 #[cfg(test)]
