@@ -134,7 +134,7 @@ fn a_stream_that_the_client_resets_has_its_framed_bytes() {
     let mut server = SizedServer::new();
     let (peer, mut client, stream) = server.http2("/4000000");
     let received = client.responses[&stream].body.len() as u64;
-    assert!(received > 0 && server.take() == []);
+    assert!(received > 0 && server.take().is_empty());
     client.reset(stream);
     let other = client.request("GET", "/20000", b"");
     server.exchange(peer, &mut client);

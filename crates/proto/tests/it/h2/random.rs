@@ -59,7 +59,7 @@ fn random_steps_lose_no_message() {
 fn requests_that_time_out_are_resets_of_the_client() {
     let opened = |streams| [0, 0].repeat(streams);
     let given_up = [15, 255].repeat(2);
-    let steps = [opened(100), given_up.clone(), opened(60), given_up.clone()].concat();
+    let steps = [opened(100), given_up.clone(), opened(60), given_up].concat();
     fuzz::back_to_back(&[&[0], &steps[..]].concat());
 }
 
