@@ -93,7 +93,8 @@ impl FetchFault {
         match self {
             Self::Changed => true,
             Self::Status(status) => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
-            Self::Transfer(Error::Peer(PeerError::BodyTooLong)) => false, // as `Excess`
+            // As `Excess`, or with the same result again.
+            Self::Transfer(Error::Peer(PeerError::BodyTooLong | PeerError::OnlyHttp2)) => false,
             Self::Transfer(error) => matches!(
                 error,
                 Error::Connect(_)
@@ -151,6 +152,9 @@ impl fmt::Display for FetchFault {
                 write!(f, "the file has the checksum {found} instead of {expected}")
             }
             Self::File { doing, error } => write!(f, "{doing} failed: {error}"),
+            Self::Transfer(error @ Error::Peer(PeerError::OnlyHttp2)) => {
+                write!(f, "{error}: use --http2-prior-knowledge")
+            }
             Self::Transfer(error) => error.fmt(f),
         }
     }

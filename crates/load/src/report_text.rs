@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fulmar_drive::DriverInfo;
+use fulmar_proto::PeerError;
 
 use crate::histogram::Latency;
 use crate::limited_by::LimitedBy;
@@ -114,6 +115,9 @@ impl RunReport {
         field(out, "errors", &if errors.is_empty() { none } else { errors.join(", ") });
         for (what, n) in &self.broken {
             field(out, "", &format!("{what} ({})", grouped(*n)));
+        }
+        if self.broken.contains_key(&PeerError::OnlyHttp2.to_string()) {
+            field(out, "", "use --http2 for servers that speak HTTP/2 without negotiation");
         }
         if self.errors.contains_key("address_unavailable") {
             field(out, "", "no free source port: give more source addresses with --bind");

@@ -63,6 +63,8 @@ pub enum PeerError {
     Goaway(ErrorCode),
     /// The server responded in HTTP/1 to the preface of HTTP/2 (RFC 9113 §3.4).
     NotHttp2,
+    /// The server sent frames of HTTP/2 to a client of HTTP/1.
+    OnlyHttp2,
     /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
     Http2(ErrorCode),
 }
@@ -114,6 +116,7 @@ impl fmt::Display for PeerError {
             Self::LineTooLong => "a header line is too long",
             Self::TooManyInterim => "too many interim responses",
             Self::NotHttp2 => "the server does not speak HTTP/2",
+            Self::OnlyHttp2 => "the server speaks HTTP/2 without negotiation",
         })
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::get::Download;
-use fulmar_tests::load::Nginx;
+use fulmar_tests::load::{Nginx, load};
 use fulmar_tests::nghttpd::Nghttpd;
 use fulmar_tests::tree::noise;
 
@@ -40,6 +40,21 @@ fn get_downloads_from_nghttpd() {
     let without = [&trust[..], &["--http1.1", "--retry", "0"]].concat();
     let ended = download.run_list(&urls(&site[..1]), &without);
     assert!(!ended.status.success() && download.names().is_empty(), "{ended:?}");
+}
+
+/// A server that speaks HTTP/2 only, without TLS: the errors name the options.
+#[test]
+fn a_server_of_http2_only_is_named() {
+    let (download, certs) = (Download::new(), Certs::new());
+    let root = download.turn_while("site");
+    fs::create_dir(&root).expect("room");
+    let server = Nghttpd::start(&certs, &root, &["--no-tls"]);
+    let url = format!("http://{}/index.html", server.address);
+    let ended = download.run(&["--retry", "0", &url]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("use --http2-prior-knowledge"), "{ended:?}");
+    let load = load(&["-c", "1", "-n", "1", &url]);
+    assert!(load.stdout.contains("use --http2 for servers"), "{load:?}");
 }
 
 /// nginx reports the protocol of each request, and its connection.

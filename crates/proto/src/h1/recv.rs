@@ -531,7 +531,7 @@ impl<S: Side> H1<S> {
         if !S::SERVER {
             self.outbox.clear();
             self.close();
-            return error;
+            return if is_http2(input.bytes()) { PeerError::OnlyHttp2 } else { error };
         }
         if self.is_before_head() && error != PeerError::UnexpectedEof {
             self.refuse(error.into());
@@ -542,6 +542,12 @@ impl<S: Side> H1<S> {
         }
         error
     }
+}
+
+/// True if the bytes begin with SETTINGS or GOAWAY: what servers of HTTP/2 send first (RFC 9113
+/// §3.4), or to a request of HTTP/1.
+fn is_http2(bytes: &[u8]) -> bool {
+    matches!(bytes, [0, 0, _, 4 | 7, 0, 0, 0, 0, 0, ..])
 }
 
 /// The start line of a head, of the kind that a role receives.

@@ -8,8 +8,8 @@ use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
-    BodyLen, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase, Request, Reset,
-    Response, Scratch, Segment, SpliceTarget, StreamId, UsageError,
+    BodyLen, Connection, Event, FileRange, HeaderBuf, Headers, Input, PeerError, Phase, Request,
+    Reset, Response, Scratch, Segment, SpliceTarget, StreamId, UsageError,
 };
 
 mod drain;
@@ -211,6 +211,23 @@ fn framing_is_ours_and_a_close_is_obeyed() {
     client.send_end(stream, Headers::EMPTY).unwrap();
     poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
     assert!(client.io_state().closed);
+}
+
+/// A server of HTTP/2 without TLS sends SETTINGS first, and GOAWAY to a request of HTTP/1.
+#[test]
+fn frames_of_http2_are_named() {
+    let rows: [(&[u8], PeerError); 4] = [
+        (&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100], PeerError::OnlyHttp2),
+        (&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], PeerError::OnlyHttp2),
+        (&[0, 0, 6, 4, 0, 0, 0, 0, 1], PeerError::BadStartLine), // SETTINGS have no stream
+        (b"220 welcome\r\n\r\n", PeerError::BadStartLine),
+    ];
+    for (bytes, expected) in rows {
+        let mut client = client(1, 1);
+        let (mut block, mut scratch) = (BytesMut::from(bytes), Scratch::default());
+        let event = client.poll_event(&mut Input::all(&mut block, false), &mut scratch);
+        assert_eq!(event.map(|_| ()).expect_err("not HTTP/1"), expected);
+    }
 }
 
 #[test]
