@@ -8,7 +8,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId, UsageError};
+use fulmar_proto::{
+    ClientConnection, Connection, PeerError, Reset, StreamId, UrlScheme, UsageError,
+};
 use fulmar_tls::{ClientSession, HTTP2};
 
 use crate::application::{Application, Context, TransferEvent};
@@ -541,7 +543,10 @@ impl<A: Application> ConnectionHandler<A> {
         let key = known.key.key();
         let is_http2 = is_http2 || key.protocol == Protocol::Http2;
         if is_http2 {
-            connection.start_http2(key.tls.is_some());
+            connection.start_http2(match key.tls {
+                Some(_) => UrlScheme::Https,
+                None => UrlScheme::Http,
+            });
             data.stage = ConnectionProgress::AwaitsSettings;
             if let (ClientConnection::Http2(connection), Some(max)) =
                 (connection, known.streams_max)

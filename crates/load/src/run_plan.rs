@@ -7,7 +7,7 @@ use fulmar_client::RequestUrl;
 use fulmar_engine::{Endpoint, Peer};
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::h2::RequestBlock;
-use fulmar_proto::{HeaderBuf, Layer, Request};
+use fulmar_proto::{HeaderBuf, Layer, Request, UrlScheme};
 use fulmar_tls::{ClientOptions, ClientTls, HTTP2};
 
 use crate::error::LoadError;
@@ -198,7 +198,8 @@ fn compile(target: &RequestUrl, options: &Options) -> Result<PlannedRequest, Loa
     }
     let planned = match options.http2 {
         true => {
-            RequestBlock::new(&request, &options.body, target.is_tls()).map(PlannedRequest::Http2)
+            let scheme = if target.is_tls() { UrlScheme::Https } else { UrlScheme::Http };
+            RequestBlock::new(&request, &options.body, scheme).map(PlannedRequest::Http2)
         }
         false => EncodedRequest::new(&request, &options.body).map(PlannedRequest::Http1),
     };

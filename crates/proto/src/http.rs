@@ -9,6 +9,7 @@ use crate::h2::{H2, PREFACE, SharedHttp2Limits};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
 use crate::side::Side;
+use crate::target::UrlScheme;
 use crate::transmit::{Segment, Transmit};
 
 /// One HTTP connection, which begins as HTTP/1.
@@ -128,10 +129,10 @@ impl ClientConnection {
     }
 
     /// Becomes HTTP/2: ALPN has chosen it, or the owner knows that the server speaks it.
-    /// `is_secure`: requests have the scheme `https`. Called before anything is sent.
-    pub fn start_http2(&mut self, is_secure: bool) {
+    /// `scheme` is that of the requests. Called before anything is sent.
+    pub fn start_http2(&mut self, scheme: UrlScheme) {
         let mut connection = H2::default();
-        connection.set_secure(is_secure);
+        connection.set_scheme(scheme);
         *self = Self::Http2(Box::new(connection));
     }
 

@@ -51,5 +51,5 @@ pub use pipe::{Pipe, PipeCounts, Piped};
 pub use plan::{Abilities, Files, Part, Run, Signals, Step, Weave, WeavePiece};
 pub use raw::RawConnection;
 pub use side::{Head, Side};
-pub use target::is_request_target;
+pub use target::{UrlScheme, is_request_target};
 pub use transmit::{FileRange, Segment, Transmit};

@@ -5,6 +5,26 @@
 
 use crate::errors::PeerError;
 
+/// The scheme of requests (RFC 9110 §4.2): HTTP/2 sends it with each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UrlScheme {
+    /// `http`.
+    #[default]
+    Http,
+    /// `https`.
+    Https,
+}
+
+impl UrlScheme {
+    /// As it is sent.
+    pub(crate) fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Http => b"http",
+            Self::Https => b"https",
+        }
+    }
+}
+
 /// Checks a target against its method; an absolute-form target names its authority.
 pub(crate) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, PeerError> {
     if !is_target(target) {

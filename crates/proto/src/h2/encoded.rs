@@ -7,6 +7,7 @@ use crate::errors::UsageError;
 use crate::event::{Client, StreamId};
 use crate::head::Request;
 use crate::outgoing;
+use crate::target::UrlScheme;
 use crate::transmit::Segment;
 
 use super::H2;
@@ -23,12 +24,12 @@ use super::table::Turn;
 ///
 /// ```
 /// use fulmar_proto::h2::{H2, RequestBlock};
-/// use fulmar_proto::{Client, Connection, HeaderBuf, Request};
+/// use fulmar_proto::{Client, Connection, HeaderBuf, Request, UrlScheme};
 ///
 /// let mut headers = HeaderBuf::new();
 /// headers.push("Host", b"example.com").unwrap();
 /// let request = Request::new(b"GET", b"/", headers.as_headers());
-/// let request = RequestBlock::new(&request, b"", false).unwrap();
+/// let request = RequestBlock::new(&request, b"", UrlScheme::Http).unwrap();
 ///
 /// let mut connection = H2::<Client>::default();
 /// let stream = connection.open().unwrap();
@@ -43,12 +44,12 @@ pub struct RequestBlock {
 }
 
 impl RequestBlock {
-    /// Encodes a request and the whole of its body. `is_secure`: its scheme is `https`.
+    /// Encodes a request and the whole of its body.
     ///
     /// # Errors
     /// [`UsageError::BadHead`] if the method, the target or a field is not valid, or if the method
     /// is CONNECT.
-    pub fn new(head: &Request<'_>, body: &[u8], is_secure: bool) -> Result<Self, UsageError> {
+    pub fn new(head: &Request<'_>, body: &[u8], scheme: UrlScheme) -> Result<Self, UsageError> {
         let len = match body.len() as u64 {
             0 => BodyLen::Empty,
             n => BodyLen::Exact(n),
@@ -60,7 +61,7 @@ impl RequestBlock {
         let hop = outgoing::survey(head.headers, head.added)?;
         let mut block = Vec::new();
         let mut encoder = HpackEncoder::without_table();
-        PseudoFields::new(head, is_secure)?.encode_request(&mut encoder, &mut block, head, len);
+        PseudoFields::new(head, scheme)?.encode_request(&mut encoder, &mut block, head, len);
         Ok(Self {
             block: block.into(),
             body: Bytes::copy_from_slice(body),
@@ -111,7 +112,7 @@ mod tests {
         let next_opened = StreamId(0x7fff_fffd);
         let mut connection = H2::<Client> { next_opened, ..H2::default() };
         let request = Request::new(b"GET", b"/", Headers::EMPTY);
-        let request = RequestBlock::new(&request, b"", false).unwrap();
+        let request = RequestBlock::new(&request, b"", UrlScheme::Http).unwrap();
         assert_eq!(connection.vacancy(), 1);
         let stream = connection.open().unwrap();
         connection.send_encoded(stream, &request).unwrap();

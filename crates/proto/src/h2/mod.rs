@@ -29,6 +29,7 @@ use crate::head::{Headers, Scratch};
 use crate::input::Input;
 use crate::outbox::Outbox;
 use crate::side::Side;
+use crate::target::UrlScheme;
 use crate::transmit::{Segment, Transmit};
 
 mod recv;
@@ -97,8 +98,8 @@ pub struct H2<S: Side> {
     peer_shutdown: Option<ErrorCode>,
     /// The peer has ended its side of the connection.
     eof: bool,
-    /// Client: requests are for `https`.
-    is_secure: bool,
+    /// Client: the scheme of requests.
+    scheme: UrlScheme,
     queue_max: u32,
     /// Bytes that are framed at a time: framed bytes cannot be overtaken.
     fill_size: u32,
@@ -182,7 +183,7 @@ impl<S: Side> H2<S> {
             shutdown: Shutdown::None,
             peer_shutdown: None,
             eof: false,
-            is_secure: false,
+            scheme: UrlScheme::Http,
             queue_max: QUEUE_MAX,
             fill_size: send::FILL_SIZE_FIRST,
             below: 0,
@@ -502,9 +503,9 @@ impl H2<crate::event::Client> {
         }
     }
 
-    /// Requests have `https` as their `:scheme`; otherwise `http`.
-    pub fn set_secure(&mut self, is_secure: bool) {
-        self.is_secure = is_secure;
+    /// The `:scheme` of requests; by default `http`.
+    pub fn set_scheme(&mut self, scheme: UrlScheme) {
+        self.scheme = scheme;
     }
 }
 

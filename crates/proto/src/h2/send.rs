@@ -8,7 +8,7 @@ use crate::fields::HeaderBuf;
 use crate::head::{Added, Headers, Request, Response, is_caller_hop, is_hop, is_token};
 use crate::outgoing;
 use crate::side::{Head, Side};
-use crate::target;
+use crate::target::{self, UrlScheme};
 use crate::transmit::Segment;
 
 use super::frame::{self, FrameHeader, flag, kind};
@@ -57,7 +57,7 @@ impl<S: Side> H2<S> {
     ) -> Result<(), UsageError> {
         outgoing::check_request(request, len)?;
         let hop = outgoing::survey(request.headers, request.added)?;
-        let line = PseudoFields::new(request, self.is_secure)?;
+        let line = PseudoFields::new(request, self.scheme)?;
         if request.protocol.is_some() && !self.peer.connect_protocol {
             return Err(UsageError::NoExtendedConnect);
         }
@@ -381,7 +381,7 @@ pub(super) struct PseudoFields<'a> {
 }
 
 impl<'a> PseudoFields<'a> {
-    pub(super) fn new(request: &Request<'a>, is_secure: bool) -> Result<Self, UsageError> {
+    pub(super) fn new(request: &Request<'a>, scheme: UrlScheme) -> Result<Self, UsageError> {
         let Request { method, target, protocol, .. } = *request;
         if protocol.is_some_and(|protocol| method != b"CONNECT" || !is_token(protocol)) {
             return Err(UsageError::BadHead);
@@ -400,10 +400,9 @@ impl<'a> PseudoFields<'a> {
                 protocol,
             });
         }
-        let scheme = if is_secure { &b"https"[..] } else { b"http" };
         let own = Self {
             method,
-            scheme: Some(scheme),
+            scheme: Some(scheme.as_bytes()),
             authority: host(request),
             path: Some(target),
             protocol,

@@ -2,7 +2,7 @@
 
 use fulmar_proto::h2::{ErrorCode, H2, RequestBlock};
 use fulmar_proto::{
-    Client, Connection, HeaderBuf, PeerError, Request, Server, StreamId, UsageError,
+    Client, Connection, HeaderBuf, PeerError, Request, Server, StreamId, UrlScheme, UsageError,
 };
 
 use super::wire::{DATA, HEADERS, RawPeer, WINDOW_UPDATE, frame, preface, reset, settings};
@@ -10,13 +10,13 @@ use super::wire::{DATA, HEADERS, RawPeer, WINDOW_UPDATE, frame, preface, reset, 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 const HEADER_TABLE_SIZE: u16 = 1;
 
-fn encoded(method: &str, fields: &[(&str, &[u8])], body: &[u8], is_secure: bool) -> RequestBlock {
+fn encoded(method: &str, fields: &[(&str, &[u8])], body: &[u8], scheme: UrlScheme) -> RequestBlock {
     let mut headers = HeaderBuf::new();
     for (name, value) in fields {
         headers.push(name, value).expect("a field");
     }
     let request = Request::new(method.as_bytes(), b"/a?b", headers.as_headers());
-    RequestBlock::new(&request, body, is_secure).expect("valid")
+    RequestBlock::new(&request, body, scheme).expect("valid")
 }
 
 /// Sends a request on this many streams; the frames, and what a server receives.
@@ -39,7 +39,7 @@ fn sent(request: &RequestBlock, count: usize) -> (RawPeer<Client>, Vec<String>) 
 fn every_stream_has_the_same_block_and_the_server_the_same_request() {
     let fields: [(&str, &[u8]); 4] =
         [("Host", b"a.example"), ("X-One", b"1"), ("Cookie", b"k=v"), ("Connection", b"X-Hop")];
-    let (client, events) = sent(&encoded("GET", &fields, b"", true), 50);
+    let (client, events) = sent(&encoded("GET", &fields, b"", UrlScheme::Https), 50);
     let blocks: Vec<_> = client.frames.iter().filter(|it| it.kind == HEADERS).collect();
     assert_eq!(blocks.len(), 50);
     assert!(blocks.iter().all(|it| it.payload == blocks[0].payload));
@@ -54,7 +54,7 @@ fn every_stream_has_the_same_block_and_the_server_the_same_request() {
 
 #[test]
 fn a_body_follows_its_head() {
-    let (client, events) = sent(&encoded("POST", &[("Host", b"a")], b"hello", false), 2);
+    let (client, events) = sent(&encoded("POST", &[("Host", b"a")], b"hello", UrlScheme::Http), 2);
     let kinds: Vec<u8> = client.frames.iter().map(|it| it.kind).collect();
     assert_eq!(kinds, [HEADERS, HEADERS, DATA, DATA]);
     assert!(events.contains(&"3 data hello".to_owned()), "{events:?}");
@@ -66,7 +66,7 @@ fn a_smaller_table_of_the_server_is_acknowledged_in_the_next_block() {
     let mut peer = RawPeer::client(0);
     peer.feed(settings(&[(HEADER_TABLE_SIZE, 0)]));
     peer.frames.clear();
-    let request = encoded("GET", &[("Host", b"a")], b"", false);
+    let request = encoded("GET", &[("Host", b"a")], b"", UrlScheme::Http);
     for _ in 0..2 {
         let stream = peer.connection.open().expect("a stream");
         peer.connection.send_encoded(stream, &request).expect("valid");
@@ -79,7 +79,7 @@ fn a_smaller_table_of_the_server_is_acknowledged_in_the_next_block() {
 
 #[test]
 fn a_stream_is_used_once_and_connect_is_refused() {
-    let request = encoded("GET", &[], b"", false);
+    let request = encoded("GET", &[], b"", UrlScheme::Http);
     let mut client = H2::<Client>::default();
     assert_eq!(client.send_encoded(StreamId(1), &request), Err(UsageError::NoSuchStream));
     let stream = client.open().expect("a stream");
@@ -87,12 +87,12 @@ fn a_stream_is_used_once_and_connect_is_refused() {
     assert_eq!(client.send_encoded(stream, &request), Err(UsageError::HeadAlreadySent));
     let headers = HeaderBuf::new();
     let connect = Request::new(b"CONNECT", b"a:80", headers.as_headers());
-    assert_eq!(RequestBlock::new(&connect, b"", false).err(), Some(UsageError::BadHead));
+    assert_eq!(RequestBlock::new(&connect, b"", UrlScheme::Http).err(), Some(UsageError::BadHead));
 }
 
 #[test]
 fn connection_close_ends_the_connection_after_its_response() {
-    let request = encoded("GET", &[("Host", b"a"), ("Connection", b"close")], b"", false);
+    let request = encoded("GET", &[("Host", b"a"), ("Connection", b"close")], b"", UrlScheme::Http);
     let (mut client, events) = sent(&request, 1);
     assert!(events[0].ends_with("[host: a] Empty"), "{events:?}");
     assert_eq!((client.connection.vacancy(), client.connection.open_streams()), (0, 1));
