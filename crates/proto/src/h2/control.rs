@@ -71,7 +71,7 @@ impl<S: Side> H2<S> {
         }
         let stream = &mut self.streams[slot];
         // A complete response is kept until it is delivered (RFC 9113 §8.1). A tunnel has none.
-        if !S::SERVER && stream.recv == RecvHalf::Ended && !stream.is_tunnel {
+        if !S::SERVER && stream.recv == RecvHalf::Ended && !stream.is_tunnel() {
             debug_assert!(!stream.parked.is_empty(), "a delivered response closes its stream");
             stream.stop_sending();
             self.streams.update_ready(slot, Turn::Last);

@@ -13,7 +13,7 @@ use crate::transmit::Segment;
 use super::H2;
 use super::hpack::HpackEncoder;
 use super::send::PseudoFields;
-use super::stream::SendHalf;
+use super::stream::{SendHalf, StreamPurpose};
 use super::table::Turn;
 
 /// A request for any number of streams of any connections: nothing is encoded, checked or allocated
@@ -39,7 +39,7 @@ use super::table::Turn;
 pub struct RequestBlock {
     block: Box<[u8]>,
     body: Bytes,
-    is_head: bool,
+    purpose: StreamPurpose,
     requests_close: bool,
 }
 
@@ -65,7 +65,7 @@ impl RequestBlock {
         Ok(Self {
             block: block.into(),
             body: Bytes::copy_from_slice(body),
-            is_head: head.method == b"HEAD",
+            purpose: StreamPurpose::of(head.method),
             requests_close: hop.close,
         })
     }
@@ -85,7 +85,7 @@ impl H2<Client> {
         let ends = request.body.is_empty();
         self.queue_block(slot, ends, |_, out| out.extend_from_slice(&request.block));
         let stream = &mut self.streams[slot];
-        stream.is_head = request.is_head;
+        stream.purpose = request.purpose;
         stream.send = if ends { SendHalf::Ended } else { SendHalf::Queued };
         match ends {
             true => self.budget.refill(&self.limits),

@@ -14,7 +14,7 @@ use super::limits::price;
 use super::message::{FieldSection, RequestRefusal};
 use super::priority::{self, StreamPriority};
 use super::recv::{HeaderBlock, Incoming, Parsed, ScratchEvent};
-use super::stream::RecvHalf;
+use super::stream::{RecvHalf, StreamPurpose};
 use super::table::StreamSlot;
 use super::{H2, HEADER_LIST_SIZE_MAX, PendingEvent, Shutdown};
 
@@ -88,7 +88,7 @@ impl<S: Side> H2<S> {
             RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
                 // A tunnel has no trailers (RFC 9113 §8.5).
-                let is_tunnel = self.streams[slot].is_connect;
+                let is_tunnel = self.streams[slot].is_connect();
                 let is_short = ends && left.is_some_and(|left| left > 0);
                 if is_short || !ends || is_tunnel || section.check_trailers(scratch).is_err() {
                     let cause =
@@ -173,25 +173,24 @@ impl<S: Side> H2<S> {
         }
         let stream = &mut self.streams[slot];
         let method = section.method.as_ref().map(|it| slice(&scratch.head, it));
-        stream.is_head = method == Some(b"HEAD");
-        stream.is_connect = method == Some(b"CONNECT");
+        stream.purpose = StreamPurpose::of(method.unwrap_or_default());
         stream.expects_continue = section.expects_continue && !ends;
         if let Some(priority) = &section.priority {
             stream.priority = StreamPriority::parse(slice(&scratch.head, priority));
         }
         let waits = stream.expects_continue;
-        let len = match stream.is_connect {
+        let len = match stream.is_connect() {
             true => BodyLen::Empty, // what follows belongs to the tunnel
             false => section.body_len(ends),
         };
-        stream.recv = RecvHalf::Body(section.content_length.filter(|_| !stream.is_connect));
+        stream.recv = RecvHalf::Body(section.content_length.filter(|_| !stream.is_connect()));
         if ends {
             stream.recv = RecvHalf::Ended;
         }
-        if ends && stream.is_connect {
+        if ends && stream.is_connect() {
             stream.parked.end = Some(None); // of the tunnel
         }
-        if ends || stream.is_connect {
+        if ends || stream.is_connect() {
             self.events.push_back(PendingEvent::End(id));
         }
         Ok(Some(ScratchEvent::Request { stream: id, section, len, waits }))
@@ -226,18 +225,18 @@ impl<S: Side> H2<S> {
             }
             return Ok(self.deliver_response(slot, section, None, scratch));
         }
-        stream.is_tunnel = stream.is_connect && status < 300;
-        let is_bodiless = stream.is_head || matches!(status, 204 | 304);
-        let expected = section.content_length.filter(|_| !is_bodiless && !stream.is_tunnel);
+        stream.note_final_status(status);
+        let is_bodiless = stream.is_head() || matches!(status, 204 | 304);
+        let expected = section.content_length.filter(|_| !is_bodiless && !stream.is_tunnel());
         if ends && expected.is_some_and(|len| len > 0) {
             return self.break_message(slot, PeerError::BodyTooShort);
         }
-        let len = match is_bodiless || stream.is_tunnel {
+        let len = match is_bodiless || stream.is_tunnel() {
             true => BodyLen::Empty,
             false => section.body_len(ends),
         };
         stream.recv = RecvHalf::Body(if is_bodiless { Some(0) } else { expected });
-        if stream.is_tunnel && !stream.parks() {
+        if stream.is_tunnel() && !stream.parks() {
             self.events.push_back(PendingEvent::Upgraded(id));
         }
         let event = self.deliver_response(slot, section, Some(len), scratch);

@@ -222,7 +222,7 @@ impl<S: Side> H2<S> {
             let stream = &mut self.streams[slot];
             let is_stalled = stream.awaits_input(self.recv_window)
                 || stream.awaits_window(self.send_window)
-                || (with_tunnels && stream.is_tunnel);
+                || (with_tunnels && stream.is_tunnel());
             // A stream that does not wait for the peer counts as moved: the time of the peer begins
             // later.
             let has_moved = std::mem::replace(&mut stream.moved, !is_stalled);
@@ -234,7 +234,7 @@ impl<S: Side> H2<S> {
     }
 
     fn has_tunnels_only(&self) -> bool {
-        self.streams.iter().all(|stream| stream.is_tunnel)
+        self.streams.iter().all(|stream| stream.is_tunnel())
     }
 
     /// Resets all streams but one, as far as they are open.
@@ -315,14 +315,14 @@ impl<S: Side> H2<S> {
             }
             // The response came before the end of the request, whose rest has no use.
             (RecvHalf::Ended, SendHalf::Body(_) | SendHalf::Queued)
-                if !S::SERVER && !stream.is_tunnel && stream.parked.is_empty() =>
+                if !S::SERVER && !stream.is_tunnel() && stream.parked.is_empty() =>
             {
                 self.reset_slot(slot, ErrorCode::Cancel);
             }
             // Some of the request is drained, so that a client that sends it receives the response
             // before the reset (RFC 9113 §8.1): curl reports a reset instead.
             (RecvHalf::Body(_), SendHalf::Ended)
-                if S::SERVER && !stream.is_tunnel && stream.recv_window.available() == 0 =>
+                if S::SERVER && !stream.is_tunnel() && stream.recv_window.available() == 0 =>
             {
                 self.reset_slot(slot, ErrorCode::NoError);
             }
@@ -462,7 +462,7 @@ impl H2<Server> {
     /// True if a response with this status makes a tunnel of the stream (RFC 9113 §8.5).
     pub fn makes_tunnel(&self, stream: StreamId, status: u16) -> bool {
         let found = self.streams.find(stream);
-        found.is_some_and(|slot| self.streams[slot].is_connect) && (200..300).contains(&status)
+        found.is_some_and(|slot| self.streams[slot].is_connect()) && (200..300).contains(&status)
     }
 
     /// True if the peer may be waiting for a 100 before it sends the body of this request.

@@ -194,7 +194,7 @@ impl<S: Side> H2<S> {
     /// The end of a message, which waits if the application holds the stream since its last bytes.
     fn poll_end(&mut self, id: StreamId) -> Option<ScratchEvent> {
         match self.streams.get_mut(id) {
-            Some(stream) if stream.held && !stream.is_connect => {
+            Some(stream) if stream.held && !stream.is_connect() => {
                 stream.parked.end = Some(None);
                 None
             }
@@ -216,7 +216,7 @@ impl<S: Side> H2<S> {
             return Some(match part {
                 ParkedPart::Data(bytes) => ScratchEvent::Data { stream: id, bytes },
                 ParkedPart::Head(head) => {
-                    if stream.is_tunnel && head.len.is_some() {
+                    if stream.is_tunnel() && head.len.is_some() {
                         self.events.push_front(PendingEvent::Upgraded(id));
                     }
                     *scratch = head.scratch;

@@ -14,7 +14,7 @@ use crate::transmit::Segment;
 use super::frame::{self, FrameHeader, flag, kind};
 use super::hpack::HpackEncoder;
 use super::limits::PROGRESS_SIZE_MIN;
-use super::stream::{BodyRest, RecvHalf, SendHalf, Stream};
+use super::stream::{BodyRest, RecvHalf, SendHalf, Stream, StreamPurpose};
 use super::table::{StreamSlot, Turn};
 use super::{H2, PendingEvent, ROOM_SHARE};
 
@@ -63,14 +63,13 @@ impl<S: Side> H2<S> {
         }
         let rest = BodyRest::of(len);
         let stream = &mut self.streams[slot];
-        stream.is_head = request.method == b"HEAD";
-        stream.is_connect = request.method == b"CONNECT";
+        stream.purpose = StreamPurpose::of(request.method);
         let expects_continue =
             (request.expects_continue || hop.expects_continue) && len != BodyLen::Empty;
         stream.expects_continue = expects_continue;
         // A tunnel stays open behind its request.
-        let ends = rest == BodyRest::Silent(0) && !stream.is_connect;
-        stream.send = match stream.is_connect {
+        let ends = rest == BodyRest::Silent(0) && !stream.is_connect();
+        stream.send = match stream.is_connect() {
             true => SendHalf::Body(BodyRest::Unknown),
             false => SendHalf::Body(rest),
         };
@@ -116,14 +115,14 @@ impl<S: Side> H2<S> {
         let hop = outgoing::survey(response.headers, response.added)?;
         let stream = &mut self.streams[slot];
         let id = stream.id;
-        stream.is_tunnel = stream.is_connect && response.status < 300;
-        let (length, rest) = match stream.is_tunnel {
+        stream.note_final_status(response.status);
+        let (length, rest) = match stream.is_tunnel() {
             true => (None, BodyRest::Unknown),
-            false => response_body(stream.is_head, response.status, len),
+            false => response_body(stream.is_head(), response.status, len),
         };
         stream.expects_continue = false;
         stream.send = SendHalf::Body(rest);
-        if stream.is_tunnel {
+        if stream.is_tunnel() {
             self.events.push_back(PendingEvent::Upgraded(id));
             self.events.push_back(PendingEvent::Continue(id));
         }

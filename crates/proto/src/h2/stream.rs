@@ -32,12 +32,7 @@ pub(super) struct Stream {
     /// Events wait in `parked` until the owner continues.
     pub(super) held: bool,
     pub(super) parked: Parked,
-    /// The request is HEAD.
-    pub(super) is_head: bool,
-    /// The request is CONNECT: a 2xx response makes a tunnel of the stream.
-    pub(super) is_connect: bool,
-    /// Bytes both ways, without messages.
-    pub(super) is_tunnel: bool,
+    pub(super) purpose: StreamPurpose,
     /// The peer may wait for a 100 (server), or a 100 is expected (client).
     pub(super) expects_continue: bool,
     /// The owner has no room, and receives `Writable` once there is some.
@@ -53,6 +48,29 @@ pub(super) struct Stream {
     pub(super) queue: SendQueue,
     /// Sent behind the body, in place of END_STREAM in its last frame.
     pub(super) trailers: Option<Box<HeaderBuf>>,
+}
+
+/// What a stream is for, by the method of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamPurpose {
+    /// A request and its response.
+    Messages,
+    /// The request is HEAD: its response has no body.
+    Head,
+    /// The request is CONNECT: a 2xx response makes a tunnel of the stream.
+    Connect,
+    /// CONNECT was accepted: bytes both ways, without messages.
+    Tunnel,
+}
+
+impl StreamPurpose {
+    pub(super) fn of(method: &[u8]) -> Self {
+        match method {
+            b"HEAD" => Self::Head,
+            b"CONNECT" => Self::Connect,
+            _ => Self::Messages,
+        }
+    }
 }
 
 /// What was received of a message.
@@ -172,9 +190,7 @@ impl Stream {
             unreleased: 0,
             held: false,
             parked: Parked::default(),
-            is_head: false,
-            is_connect: false,
-            is_tunnel: false,
+            purpose: StreamPurpose::Messages,
             expects_continue: false,
             is_full: false,
             drained: 0,
@@ -189,6 +205,28 @@ impl Stream {
     /// The event of its reset.
     pub(super) fn as_reset(&self, code: ErrorCode, cause: Option<PeerError>) -> StreamReset {
         StreamReset { stream: self.id, code, unsent: self.queue.size(), cause }
+    }
+
+    /// True if the request is HEAD.
+    pub(super) fn is_head(&self) -> bool {
+        self.purpose == StreamPurpose::Head
+    }
+
+    /// True if the request is CONNECT, accepted or not.
+    pub(super) fn is_connect(&self) -> bool {
+        matches!(self.purpose, StreamPurpose::Connect | StreamPurpose::Tunnel)
+    }
+
+    /// True once CONNECT is accepted.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.purpose == StreamPurpose::Tunnel
+    }
+
+    /// The response has this status: it decides whether CONNECT makes a tunnel.
+    pub(super) fn note_final_status(&mut self, status: u16) {
+        if self.purpose == StreamPurpose::Connect && status < 300 {
+            self.purpose = StreamPurpose::Tunnel;
+        }
     }
 
     /// What can be framed next.
@@ -213,7 +251,7 @@ impl Stream {
 
     /// Server: the response is complete, and the rest of the request has no use, held or not.
     pub(super) fn drains_request(&self) -> bool {
-        !self.is_tunnel && matches!(self.send, SendHalf::Queued | SendHalf::Ended)
+        !self.is_tunnel() && matches!(self.send, SendHalf::Queued | SendHalf::Ended)
     }
 
     /// True if more of the message may follow these bytes. A server receives a limited number of
@@ -238,7 +276,7 @@ impl Stream {
     pub(super) fn awaits_input(&self, connection: RecvWindow) -> bool {
         let is_due = match self.recv {
             RecvHalf::Head => matches!(self.send, SendHalf::Queued | SendHalf::Ended),
-            RecvHalf::Body(_) if self.is_tunnel || self.awaits_tunnel() => false,
+            RecvHalf::Body(_) if self.is_tunnel() || self.awaits_tunnel() => false,
             RecvHalf::Body(_) => self.recv_window.available().min(connection.available()) > 0,
             RecvHalf::Ended => false,
         };
@@ -253,7 +291,7 @@ impl Stream {
 
     /// Server: the request is CONNECT, and has no response.
     pub(super) fn awaits_tunnel(&self) -> bool {
-        self.is_connect && self.send == SendHalf::Head
+        self.is_connect() && self.send == SendHalf::Head
     }
 }
 
