@@ -22,6 +22,7 @@ pub use option::{OptionId, OptionInfo, OptionKind, names};
 pub use values::{CPointer, OptionValue, OptionValues};
 
 pub mod altsvc;
+pub mod auth;
 pub mod cookies;
 pub mod hsts;
 pub mod mime;

@@ -1,0 +1,39 @@
+//! Authentication as libcurl 7.88 does it: which scheme is used, and the bytes of the fields.
+//!
+//! - [`AuthChoice`] picks a scheme from the mask of the application and the challenges;
+//! - [`basic`] and [`bearer`] are values of `Authorization` or `Proxy-Authorization`;
+//! - [`DigestState`] keeps a challenge and answers it;
+//! - [`SigV4`] signs requests for AWS.
+//!
+//! The order of the parameters is libcurl's, and its parser is more lenient than that of
+//! `semantics`. Random bytes and the time are arguments.
+
+mod choice;
+mod digest;
+mod sigv4;
+
+pub use choice::{AuthChoice, ChallengeInput, method};
+pub use digest::{BadDigest, DigestRequest, DigestState};
+pub use sigv4::{SigV4, SigV4Error, SignedRequest};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The value of Basic.
+pub fn basic(user: &[u8], password: &[u8]) -> Vec<u8> {
+    let pair = STANDARD.encode([user, b":", password].concat());
+    format!("Basic {pair}").into_bytes()
+}
+
+/// The value of Bearer.
+pub fn bearer(token: &[u8]) -> Vec<u8> {
+    [b"Bearer ", token].concat()
+}
+
+/// Lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;
