@@ -26,6 +26,7 @@ pub mod auth;
 pub mod cookies;
 pub mod hsts;
 pub mod mime;
+pub mod netrc;
 mod number;
 pub mod stamp;
 #[cfg(test)]

@@ -97,7 +97,8 @@ impl SigV4 {
         let stamp = stamp.replace(' ', "T").replace(':', "") + "Z";
         let date_name = [b"X-", &capitalized(&self.header_provider)[..], b"-Date"].concat();
         let own_date = value_of(request.headers, &date_name);
-        let stamp = own_date.map_or_else(|| stamp.into_bytes(), <[u8]>::to_vec);
+        let own_stamp = own_date.map(|date| date[..date.len().min(STAMP_LEN)].to_vec());
+        let stamp = own_stamp.unwrap_or_else(|| stamp.into_bytes());
         let date = &stamp[..stamp.len().min(8)];
         let (headers, names) = canonical(request, &date_name, &stamp);
         let payload = self.payload(request);
@@ -209,6 +210,9 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
 }
+
+/// As in `20200102T030405Z`.
+const STAMP_LEN: usize = 16;
 
 /// Longer parts are cut.
 fn cut(part: &[u8]) -> Vec<u8> {
