@@ -3,6 +3,7 @@
 //! - [`AuthChoice`] picks a scheme from the mask of the application and the challenges;
 //! - [`basic`] and [`bearer`] are values of `Authorization` or `Proxy-Authorization`;
 //! - [`DigestState`] keeps a challenge and answers it;
+//! - [`ntlm_negotiate`] and [`NtlmChallenge`] are the messages of NTLM;
 //! - [`SigV4`] signs requests for AWS.
 //!
 //! The order of the parameters is libcurl's, and its parser is more lenient than that of
@@ -10,10 +11,12 @@
 
 mod choice;
 mod digest;
+mod ntlm;
 mod sigv4;
 
 pub use choice::{AuthChoice, ChallengeInput, method};
 pub use digest::{BadDigest, DigestRequest, DigestState};
+pub use ntlm::{BadNtlm, NtlmChallenge, NtlmLogin, ntlm_negotiate};
 pub use sigv4::{SigV4, SigV4Error, SignedRequest};
 
 use base64::Engine as _;

@@ -280,3 +280,83 @@ fn values_of_simple_schemes() {
     assert_eq!(error("x", "host"), SigV4Error::Service);
     assert_eq!(error("x", "a.b"), SigV4Error::Region);
 }
+
+/// Recorded: the challenge, the login, the entropy, the seconds, and the answer.
+#[test]
+fn ntlm_answers_are_those_of_libcurl() {
+    let first = ntlm_negotiate();
+    assert_eq!(first, b"NTLM TlRMTVNTUAABAAAABoIIAAAAAAAAAAAAAAAAAAAAAAA=");
+    let oem = "TlRMTVNTUAACAAAAAAAAADAAAACGggAAAQIDBAUGBwgAAAAAAAAAAAAAAAAwAAAA";
+    let unicode = "TlRMTVNTUAACAAAAAAAAADAAAACHggAAAQIDBAUGBwgAAAAAAAAAAAAAAAAwAAAA";
+    for (challenge, user, password, entropy, answer) in [
+        (
+            oem,
+            "user",
+            "SecREt01",
+            "",
+            "TlRMTVNTUAADAAAAGAAYAEAAAAAYABgAWAAAAAAAAABwAAAABAAEAHAAAAALAAsAdAAAAAAAAAAAAAAA\
+             hoIAACWETEWGzgf5893GSLuLQle7kl+LEd1ri6R++AyCRqS91a62M0ymhNCI7jGY0X5WoXVzZXJXT1JL\
+             U1RBVElPTg==",
+        ),
+        (
+            unicode,
+            "user",
+            "SecREt01",
+            "",
+            "TlRMTVNTUAADAAAAGAAYAEAAAAAYABgAWAAAAAAAAABwAAAACAAIAHAAAAAWABYAeAAAAAAAAAAAAAAA\
+             h4IAACWETEWGzgf5893GSLuLQle7kl+LEd1ri6R++AyCRqS91a62M0ymhNCI7jGY0X5WoXUAcwBlAHIA\
+             VwBPAFIASwBTAFQAQQBUAEkATwBOAA==",
+        ),
+        (
+            oem,
+            "DOM\\user",
+            "pässword-is-very-long",
+            "",
+            "TlRMTVNTUAADAAAAGAAYAEAAAAAYABgAWAAAAAMAAwBwAAAABAAEAHMAAAALAAsAdwAAAAAAAAAAAAAA\
+             hoIAAAJH0Vu9bn8IQowA9TBxletIJCct5w66/15h8WYAi86m3QZEttQfQK8OGQp5N6dSN0RPTXVzZXJX\
+             T1JLU1RBVElPTg==",
+        ),
+        (
+            "TlRMTVNTUAACAAAAAAAAADAAAAAHgogAAQIDBAUGBwgAAAAAAAAAABQAFAAwAAAAAgAMAEQATwBNAEEA\
+             SQBOAAAAAAA=",
+            "Dom\\uSer",
+            "SecREt01",
+            "8208359e1b658ecd",
+            "TlRMTVNTUAADAAAAGAAYAEAAAABEAEQAWAAAAAYABgCcAAAACAAIAKIAAAAWABYAqgAAAAAAAAAAAAAA\
+             B4KIAIUwVwC9vtaeiJCNZWigHxCCCDWeG2WOzRUIOEPA9AF7JT/O9PNpJZUBAQAAAAAAAIDWXl9YfN0B\
+             ggg1nhtljs0AAAAAAgAMAEQATwBNAEEASQBOAAAAAAAAAAAARABvAG0AdQBTAGUAcgBXAE8AUgBLAFMA\
+             VABBAFQASQBPAE4A",
+        ),
+        (
+            "TlRMTVNTUAACAAAAAAAAADAAAAAGgggAAQIDBAUGBwgAAAAAAAAAAAAAAAAwAAAA",
+            "uSer",
+            "SecREt01",
+            "e784d43bdfec9dda",
+            "TlRMTVNTUAADAAAAGAAYAEAAAAAwADAAWAAAAAAAAACIAAAABAAEAIgAAAALAAsAjAAAAAAAAAAAAAAA\
+             BoIIAO2WFp1vKyzZ2s8f/PUwh4bnhNQ73+yd2mlOFV8Gfq4L83QhWRi8BwUBAQAAAAAAAIDWXl9YfN0B\
+             54TUO9/sndoAAAAAAAAAAHVTZXJXT1JLU1RBVElPTg==",
+        ),
+    ] {
+        let value = ntlm_answer(challenge, user.as_bytes(), password, entropy);
+        assert_eq!(value.unwrap(), format!("NTLM {answer}"), "{user}");
+    }
+}
+
+fn ntlm_answer(challenge: &str, user: &[u8], password: &str, entropy: &str) -> Option<String> {
+    let entropy = u64::from_str_radix(entropy, 16).unwrap_or_default().to_be_bytes();
+    let login = NtlmLogin { user, password: password.as_bytes(), entropy, now: 1_795_554_689 };
+    let value = NtlmChallenge::parse(challenge.as_bytes()).ok()?.authorize(login)?;
+    Some(String::from_utf8(value).unwrap())
+}
+
+#[test]
+fn ntlm_refuses_bad_challenges_and_long_names() {
+    let oem = "TlRMTVNTUAACAAAAAAAAADAAAACGggAAAQIDBAUGBwgAAAAAAAAAAAAAAAAwAAAA";
+    assert!(ntlm_answer(oem, &[b'A'; 900], "p", "").is_some());
+    assert!(ntlm_answer(oem, &[b'A'; 901], "p", "").is_none());
+    let beyond = "TlRMTVNTUAACAAAAAAAAADAAAAAHgogAAQIDBAUGBwgAAAAAAAAAABQAFAAwAAAAAgAMAEQATwBN";
+    let first = "TlRMTVNTUAABAAAABoIIAAAAAAAAAAAAAAAAAAAAAAA=";
+    for challenge in ["", "%%%", "TlRMTVNTUAAC", first, beyond] {
+        assert_eq!(NtlmChallenge::parse(challenge.as_bytes()), Err(BadNtlm), "{challenge}");
+    }
+}
