@@ -19,7 +19,7 @@ mod text;
 pub use matching::is_secure_context;
 pub use store::{AddedCookie, CookieCommand, CookieEngine};
 
-/// Set-Cookie fields of one response that are read; the others are ignored.
+/// Cookies that one response may set; later fields are ignored. Refused cookies do not count.
 pub const SET_COOKIE_MAX: usize = 50;
 
 /// Cookies of one request.

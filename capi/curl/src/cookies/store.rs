@@ -109,15 +109,17 @@ impl CookieEngine {
     /// The value of the `Cookie` field for a request. `own` is `CURLOPT_COOKIE`. `None` if there
     /// are no cookies.
     ///
-    /// Longer paths, domains and names precede shorter ones, newer cookies older ones. At 8,190
-    /// bytes, no more cookies are added, and `own` is omitted.
+    /// Longer paths, domains and names precede shorter ones, newer cookies older ones. `head_len`
+    /// is the length of the request before this field: a cookie with which both would have 8,190
+    /// bytes is not added, nor are those behind it and `own`.
     pub fn header(
         &mut self,
         origin: CookieOrigin<'_>,
+        head_len: usize,
         own: Option<&[u8]>,
         now: i64,
     ) -> Option<Vec<u8>> {
-        let (mut value, mut len, mut count) = (Vec::new(), HEADER_LEN_START, 0);
+        let (mut value, mut len, mut count) = (Vec::new(), head_len + FIELD_NAME_LEN, 0);
         let mut append = |parts: [&[u8]; 3]| {
             value.extend_from_slice(if count == 0 { b"" } else { b"; " });
             parts.iter().for_each(|part| value.extend_from_slice(part));
@@ -126,7 +128,7 @@ impl CookieEngine {
         let mut is_full = false;
         for (at, cookie) in self.select(origin, now).into_iter().enumerate() {
             let added = cookie.name.len() + cookie.value.len() + 1;
-            is_full = len + added >= HEADER_LEN_MAX;
+            is_full = len + added >= HEAD_LEN_MAX;
             if is_full {
                 break;
             }
@@ -290,10 +292,10 @@ fn hides_secure(old: &StoredCookie, new: &StoredCookie, context: &CookieContext<
     is_same_domain(old, new) && start.eq_ignore_ascii_case(segment)
 }
 
-/// The length of the field name with its colon and blank counts.
-const HEADER_LEN_START: usize = 8;
+/// `Cookie` with its colon and blank.
+const FIELD_NAME_LEN: usize = 8;
 
-const HEADER_LEN_MAX: usize = 8190;
+const HEAD_LEN_MAX: usize = 8190;
 
 const JAR_HEAD: &[u8] = b"# Netscape HTTP Cookie File\n\
     # https://curl.se/docs/http-cookies.html\n\
