@@ -3,5 +3,6 @@
 mod code;
 mod date;
 mod escape;
+mod random_input;
 mod strings;
 mod url;
