@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Change, Ending, ExternalLoop, Reactor, Ready};
+use fulmar_drive::{Change, Ending, ExternalLoop, Reactor, Ready, Tag};
 use fulmar_engine::{End, Endpoint, SocketId, Timeouts};
 use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
@@ -412,4 +412,54 @@ fn dropping_an_unobserved_reactor_closes_everything() {
     let mut peer = client(address);
     drop(driver.reactor.end());
     assert!(!matches!(peer.read(&mut [0; 10]), Ok(1..)), "the listener took it along");
+}
+
+/// Bytes at several sockets, and one turn for all of them.
+#[test]
+fn one_turn_acts_on_several_ready_descriptors() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let engine = FetchEngine::new(Timeouts::default());
+    let mut reactor = Reactor::new(engine, ExternalLoop::level_triggered());
+    let now = sys::now();
+    let sockets: Vec<SocketId> =
+        (0..3).map(|_| reactor.engine.start(now, Endpoint::to(address), "/", None)).collect();
+    reactor.timeout_action(now);
+    let mut peers: Vec<TcpStream> =
+        sockets.iter().map(|_| listener.accept().expect("a connection").0).collect();
+    let told = changes(&mut reactor);
+    let fds: Vec<RawFd> = told
+        .iter()
+        .filter_map(|change| match change {
+            Change::Watch { fd, tag: Tag::Socket(socket), .. } => {
+                assert!(sockets.contains(socket), "{change:?}");
+                Some(*fd)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(fds.len(), 3);
+    for fd in &fds {
+        reactor.ready(*fd, WRITE);
+    }
+    let turns = reactor.stats().turns;
+    reactor.perform(sys::now());
+    assert_eq!(reactor.stats().turns, turns + 1);
+    for peer in &mut peers {
+        let mut request = [0; 512];
+        assert!(peer.read(&mut request).expect("a request") > 0);
+        peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("sent");
+    }
+    for fd in &fds {
+        let descriptor = reactor.descriptor(*fd).expect("it is open");
+        let mut polled = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+        rustix::event::poll(&mut polled, None).expect("poll");
+        reactor.ready(*fd, READ);
+    }
+    reactor.perform(sys::now());
+    assert_eq!(reactor.stats().turns, turns + 2);
+    assert!(sockets.iter().all(|socket| {
+        reactor.local_address(*socket).is_none_or(|own| own.ip().is_loopback() && own != address)
+    }));
+    assert_eq!(reactor.engine.book.done.len(), 3);
 }

@@ -41,15 +41,16 @@
 //! without a report.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Instant;
 
-use fulmar_engine::Engine;
+use fulmar_engine::{Engine, SocketId};
 use fulmar_sys::{self as sys, PollEntry};
 
 use crate::external_loop::{Change, ExternalLoop};
 use crate::reactor::Reactor;
-use crate::selector::Selector;
+use crate::selector::{Ready, Selector};
 use crate::waker::Waker;
 
 impl<E: Engine> Reactor<E, ExternalLoop> {
@@ -63,6 +64,52 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
     /// The value that was attached to `fd`.
     pub fn user(&self, fd: RawFd) -> Option<u64> {
         self.selector.user(fd)
+    }
+
+    /// Notes that `fd` is `ready`, as [`Reactor::socket_action`] does, without a turn. So one
+    /// [`Reactor::perform`] acts on all descriptors that a wait has returned.
+    pub fn ready(&mut self, fd: RawFd, ready: Ready) {
+        self.selector.close_forgotten();
+        if let Some(tag) = self.selector.tag(fd)
+            && !ready.is_empty()
+        {
+            self.note(tag, ready);
+        }
+    }
+
+    /// Queries the readiness of the sockets that the engine has excluded from the loop
+    /// ([`fulmar_engine::Action::Watch`]) in one system call, and acts on it. If there are none,
+    /// it does nothing. Call it before the engine is going to use such a socket, so that it does
+    /// not use one that its peer has closed.
+    pub fn check_unwatched(&mut self, now: Instant) {
+        self.selector.close_forgotten();
+        let unwatched = self.selector.unwatched();
+        let known = unwatched.iter().filter_map(|(fd, tag)| Some((*tag, self.descriptor(*fd)?)));
+        let (tags, mut entries): (Vec<_>, Vec<_>) =
+            known.map(|(tag, fd)| (tag, PollEntry::new(fd))).unzip();
+        if entries.is_empty() || sys::poll_now(&mut entries).is_err() {
+            return; // out of memory: a closed socket is found by its use
+        }
+        let events: Vec<_> = entries.iter().map(PollEntry::events).collect();
+        let mut is_ready = false;
+        for (tag, events) in tags.into_iter().zip(events).filter(|(_, events)| !events.is_empty()) {
+            is_ready = true;
+            self.note(tag, events.into());
+        }
+        if is_ready {
+            self.perform(now);
+        }
+    }
+
+    /// The local address of a socket; `None` if it is closed, or a Unix socket. Costs a system
+    /// call.
+    pub fn local_address(&self, socket: SocketId) -> Option<SocketAddr> {
+        sys::local_address(self.sockets.get(socket)?.fd.as_fd()).ok()
+    }
+
+    /// The descriptor of a socket, if it is open.
+    pub fn socket_descriptor(&self, socket: SocketId) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(socket)?.fd.as_fd())
     }
 
     /// Queries the readiness of all watched descriptors in one call, and acts on it: for an

@@ -4,7 +4,7 @@
 //! Changes are merged. Within a turn a descriptor's interest may change many times; the application
 //! receives at most one [`Change`] for it, and none if the net effect is nothing.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
@@ -22,12 +22,15 @@ pub enum Change {
         fd: RawFd,
         /// What to wait for; errors are to be reported in any case.
         interest: Interest,
+        /// What it belongs to.
+        tag: Tag,
         /// What [`crate::Reactor::assign`] attached to it.
         user: Option<u64>,
     },
     /// Stop waiting for `fd`, also for errors. It is closed when the next change is polled, or at
     /// the next action, so a number never means another descriptor already. Only a paused listener
-    /// stays open, and is reported by a [`Change::Watch`] again.
+    /// and a socket that the engine excludes ([`fulmar_engine::Action::Watch`]) stay open, and are
+    /// reported by a [`Change::Watch`] again.
     Forget {
         /// The descriptor, still open.
         fd: RawFd,
@@ -68,6 +71,7 @@ pub struct ExternalLoop {
     trusts_short_reads: bool,      // the loop is level-triggered or one-shot
     watched: Vec<Option<Watched>>, // by descriptor
     changed: VecDeque<RawFd>,
+    excluded: BTreeSet<RawFd>,
     retired: VecDeque<OwnedFd>,
     borrowed: VecDeque<RawFd>,  // to be forgotten, and closed elsewhere
     forgotten: Option<OwnedFd>, // reported, and open until the next call
@@ -81,14 +85,16 @@ struct Watched {
     reported: Option<Interest>,
     wanted: Interest,
     changed: bool,
-    again: bool, // to be reported even if it is the same
+    again: bool,    // to be reported even if it is the same
+    excluded: bool, // by the engine: not waited for at all
 }
 
 impl Watched {
-    /// True for a paused listener. It is not waited for at all: if it has failed, its error event
-    /// would repeat forever.
+    /// True if it is not waited for at all. A paused listener is not: if it has failed, its error
+    /// event would repeat forever.
     fn is_paused(&self) -> bool {
-        matches!(self.tag, Tag::Listener(_)) && self.wanted == Interest::default()
+        let is_listener = matches!(self.tag, Tag::Listener(_));
+        self.excluded || (is_listener && self.wanted == Interest::default())
     }
 }
 
@@ -139,8 +145,8 @@ impl ExternalLoop {
             }
             if std::mem::take(&mut watched.again) || watched.reported != Some(watched.wanted) {
                 watched.reported = Some(watched.wanted);
-                let (interest, user) = (watched.wanted, watched.user);
-                return Some(Change::Watch { fd, interest, user });
+                let Watched { wanted: interest, tag, user, .. } = *watched;
+                return Some(Change::Watch { fd, interest, tag, user });
             }
         }
         self.timer.take().map(|deadline| Change::Timer { deadline })
@@ -175,6 +181,11 @@ impl ExternalLoop {
             watched.filter(|watched| watched.reported.is_some()).map(|watched| (fd, watched.tag))
         };
         self.watched.iter().zip(0..).filter_map(reported).collect()
+    }
+
+    /// The descriptors that are excluded from the application's loop.
+    pub(crate) fn unwatched(&self) -> Vec<(RawFd, Tag)> {
+        self.excluded.iter().filter_map(|fd| Some((*fd, self.tag(*fd)?))).collect()
     }
 
     /// A retired descriptor, as long as it is open.
@@ -227,8 +238,15 @@ impl Selector for ExternalLoop {
         let number = fd.as_raw_fd();
         let (user, reported) = (None, None);
         debug_assert!(self.slot(number).is_none(), "a number is registered once while it is open");
-        *self.slot(number) =
-            Some(Watched { tag, user, reported, wanted: interest, changed: true, again: false });
+        *self.slot(number) = Some(Watched {
+            tag,
+            user,
+            reported,
+            wanted: interest,
+            changed: true,
+            again: false,
+            excluded: false,
+        });
         self.changed.push_back(number);
         Ok(())
     }
@@ -252,7 +270,21 @@ impl Selector for ExternalLoop {
         Ok(())
     }
 
+    fn set_watched(&mut self, fd: BorrowedFd<'_>, on: bool) {
+        let number = fd.as_raw_fd();
+        let Some(watched) = self.slot(number) else { return }; // it could not be registered
+        watched.excluded = !on;
+        if !std::mem::replace(&mut watched.changed, true) {
+            self.changed.push_back(number);
+        }
+        match on {
+            true => self.excluded.remove(&number),
+            false => self.excluded.insert(number),
+        };
+    }
+
     fn retire(&mut self, fd: OwnedFd) {
+        self.excluded.remove(&fd.as_raw_fd());
         self.retired.push_back(fd);
     }
 

@@ -25,7 +25,7 @@ use crate::receive::BLOCK_SIZE;
 use crate::registration::DeferredRegistrations;
 use crate::resolver::ResolverSockets;
 use crate::selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
-use crate::socket::{Nagle, Socket, SocketOrigin, Sockets};
+use crate::socket::{Nagle, Registration, Socket, SocketOrigin, Sockets};
 use crate::throttle::Throttle;
 use crate::waker::Waker;
 
@@ -308,8 +308,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Acts on everything that was noted: one turn without its wait.
-    pub(crate) fn perform(&mut self, now: Instant) {
+    /// Acts on everything that was noted: one turn without its wait. An application's loop calls it
+    /// after [`Reactor::ready`].
+    pub fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
         self.connect_prediction.begin();
@@ -436,6 +437,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
             }
+            Action::Watch { socket, on } => self.set_watched(socket, on),
             Action::Splice { socket } => self.set_splicing(socket),
             Action::Load { socket, range } => self.loads.push_back((socket, range)),
             Action::Close { socket, kind } => self.close(now, socket, kind),
@@ -521,6 +523,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         if on {
             self.register(id);
+        }
+    }
+
+    /// The application's loop waits for this socket, or does not.
+    fn set_watched(&mut self, id: SocketId, on: bool) {
+        let Some(socket) = self.sockets.get_mut(id) else { return }; // it could not be opened
+        socket.watched = on;
+        if socket.registration == Registration::Registered {
+            self.selector.set_watched(socket.fd.as_fd(), on);
         }
     }
 

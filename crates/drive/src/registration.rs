@@ -115,7 +115,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         socket.interest = Interest { write: wants.write || connecting, ..wants };
         socket.registration = Registration::Registered;
         match self.selector.watch(socket.fd.as_fd(), socket.tag(), socket.interest) {
-            Ok(()) => true,
+            Ok(()) => {
+                if !socket.watched {
+                    self.selector.set_watched(socket.fd.as_fd(), false);
+                }
+                true
+            }
             Err(error) => {
                 self.report(now, id, SocketEvent::Failed(error));
                 false

@@ -113,6 +113,10 @@ pub trait Selector {
     /// Those of the kernel.
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
+    /// Stops or resumes waiting for a registered descriptor, whatever its interest. Only for an
+    /// application's loop.
+    fn set_watched(&mut self, _fd: BorrowedFd<'_>, _on: bool) {}
+
     /// Requests a report of the current readiness, also if nothing has changed. Needed if a read or
     /// write stopped before the kernel returned `EAGAIN`, as tests do.
     ///

@@ -35,6 +35,8 @@ pub(crate) struct Socket {
     pub(crate) shut: bool,
     /// The engine expects an `Input`, even an empty one.
     pub(crate) resumed: bool,
+    /// The application's loop waits for it.
+    pub(crate) watched: bool,
     /// Input may bypass the engine.
     pub(crate) splicing: bool,
     /// The last receive filled its buffer: there may be more.
@@ -141,6 +143,7 @@ impl Socket {
             short_read: ShortRead::WouldBlock,
             shut: false,
             resumed: false,
+            watched: true,
             splicing: false,
             flowing: false,
             listed: false,

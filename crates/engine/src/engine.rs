@@ -265,6 +265,16 @@ pub enum Action {
         /// True to resume.
         on: bool,
     },
+    /// Stop or resume waiting for a socket in an application's loop. While `on` is false its peer
+    /// is expected to send nothing, and the driver checks it only when the application calls for
+    /// that.
+    /// Drivers that wait themselves ignore it.
+    Watch {
+        /// This socket.
+        socket: SocketId,
+        /// True to resume.
+        on: bool,
+    },
     /// Send a FIN; everything queued has been sent.
     Shutdown {
         /// On this socket.

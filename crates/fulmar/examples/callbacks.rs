@@ -53,7 +53,7 @@ impl State {
     fn update(&mut self) -> Outcome {
         while let Some(change) = self.reactor.poll_change() {
             match change {
-                Change::Watch { fd, interest, user } => self.watch(fd, interest, user)?,
+                Change::Watch { fd, interest, user, .. } => self.watch(fd, interest, user)?,
                 Change::Forget { user, .. } => self.remove(user),
                 Change::Timer { deadline } => self.set_timer(deadline)?,
             }

@@ -48,6 +48,7 @@ impl Sim {
                 end.resumed = on;
                 end.unread_reported &= !on;
             }),
+            Action::Watch { .. } => {} // the simulator waits itself
             Action::Shutdown { socket } => self.shut_down(node, socket),
             Action::Close { socket, kind } => self.close_socket(node, socket, kind),
             Action::Accept { listener, on } => self.set_accepting(node, listener, on),
