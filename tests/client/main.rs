@@ -17,4 +17,5 @@ mod remove;
 mod responses;
 mod simulated;
 mod stale;
+mod unwatched;
 mod uses;

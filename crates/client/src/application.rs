@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use fulmar_engine::SocketId;
 use fulmar_proto::{FileRange, Headers, PeerError, Response, Segment};
 use url::Url;
 
@@ -167,6 +168,13 @@ impl Context<'_> {
     /// The progress of a transfer; `None` if it has ended.
     pub fn progress(&self, transfer: TransferId) -> Option<Progress> {
         Some(self.state.transfers.get(transfer.0)?.progress(self.now))
+    }
+
+    /// The connection of a transfer: a name for its driver. `None` while it has none. With it a
+    /// reactor finds the descriptor and the local address.
+    pub fn connection(&self, transfer: TransferId) -> Option<SocketId> {
+        let transfer = self.state.transfers.get(transfer.0)?;
+        transfer.is_active().then_some(transfer.socket)
     }
 
     /// Transfers that have been started and are not over.

@@ -3,7 +3,7 @@
 //! A command names a transfer or a connection that may have ended since the command was queued: a
 //! lookup that fails means that there is nothing left to do.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_engine::{
     Action, Connections, DriverEvent, End, Engine, Passage, SocketEvent, SocketId, Timeouts,
@@ -20,7 +20,7 @@ use crate::connection_handler::ConnectionHandler;
 use crate::connection_key::Route;
 use crate::error::Error;
 use crate::lost_exchange::failure;
-use crate::options::Config;
+use crate::options::{Config, Options};
 use crate::pool::Multiplexing;
 use crate::request::Request;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
@@ -35,6 +35,8 @@ use crate::transfer_stage::TransferStage;
 pub struct Client<A> {
     pub(crate) connections: Connections<ClientConnection, ConnectionData>,
     pub(crate) core: ConnectionHandler<A>,
+    /// The timeouts of connections without their own.
+    pub(crate) usual_timeouts: Timeouts,
     due: Vec<u32>,
 }
 
@@ -42,14 +44,9 @@ impl<A: Application> Client<A> {
     /// A client for `application`. `now` and `wall` are the same time on two clocks; the second one
     /// is for cookies and dates.
     pub fn new(now: Instant, wall: SystemTime, application: A, config: Config) -> Self {
-        let timeouts = Timeouts {
-            connect: config.connect_timeout,
-            handshake: config.handshake_timeout,
-            idle: config.idle_timeout,
-            ..Timeouts::default()
-        };
         Self {
-            connections: Connections::new(now, timeouts, 0, 1),
+            connections: Connections::new(now, timeouts(&config, None), 0, 1),
+            usual_timeouts: timeouts(&config, None),
             core: ConnectionHandler { application, state: ClientState::new(now, wall, config) },
             due: Vec::new(),
         }
@@ -129,6 +126,31 @@ impl<A: Application> Client<A> {
         self.core.state.jar = jar;
     }
 
+    /// Sets the limits and timeouts of connections and transfers from now on. Those that exceed a
+    /// lower limit are kept. Timeouts apply to new connections, and a rate to new hosts.
+    pub fn set_config(&mut self, now: Instant, config: Config) {
+        self.core.state.config = config.bounded();
+        while self.core.state.pool.idle() > self.core.state.config.idle_max && self.evict(now) {}
+        self.run_commands(now);
+    }
+
+    /// The limits and timeouts.
+    pub fn config(&self) -> &Config {
+        &self.core.state.config
+    }
+
+    /// The transfer that a connection serves, or is opened for: of several, the first one. `None`
+    /// if it is idle or closed.
+    pub fn owner(&mut self, socket: SocketId) -> Option<TransferId> {
+        let (_, data) = self.connections.get(socket)?;
+        match data.stage {
+            ConnectionProgress::Opening => self.core.state.front(data.origin()),
+            ConnectionProgress::Http1
+            | ConnectionProgress::AwaitsSettings
+            | ConnectionProgress::Http2 => data.owners.first(),
+        }
+    }
+
     /// Closes idle connections. Connections in use are closed after their responses.
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
@@ -204,15 +226,21 @@ impl<A: Application> Client<A> {
         let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
         let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
         let coalesced_onto = known.coalesced_onto;
+        let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
+        let options = request.options();
+        let ages = (options.lifetime_max, options.idle_age_max);
+        if options.fresh_connection {
+            return self.choose_fresh(now, origin);
+        }
         if multiplexing == Multiplexing::Yes
             && let Some(socket) = self.choose_shared(origin)
         {
             return Some(socket);
         }
-        if let Some(socket) = self.choose_idle(now, origin) {
+        if let Some(socket) = self.choose_idle(now, origin, ages) {
             return Some(socket);
         }
-        if let Some(socket) = coalesced_onto.and_then(|at| self.choose_coalesced(at)) {
+        if let Some(socket) = coalesced_onto.and_then(|at| self.choose_coalesced(now, at, id)) {
             return Some(socket);
         }
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
@@ -229,14 +257,50 @@ impl<A: Application> Client<A> {
     /// The idle connection that was used last. One that accepts no request any more is closed: its
     /// server has lowered the limit of streams to zero, or the connection is about to close.
     #[inline]
-    fn choose_idle(&mut self, now: Instant, origin: usize) -> Option<SocketId> {
+    fn choose_idle(
+        &mut self,
+        now: Instant,
+        origin: usize,
+        (lifetime_max, idle_age_max): (Option<Duration>, Option<Duration>),
+    ) -> Option<SocketId> {
+        let second = self.core.state.second(now);
+        let is_watched = self.core.state.config.watches_idle;
+        let idle_max = self.core.state.config.idle_timeout.filter(|_| !is_watched);
         while let Some(at) = self.core.state.pool.idle_of(origin) {
             self.core.state.pool.remove_idle(origin, at);
             let socket = self.connections.key(at);
-            let (connection, _) = self.connections.get_mut(socket).expect(POOLED);
-            if connection.vacancy() > 0 {
+            let (connection, data) = self.connections.get_mut(socket).expect(POOLED);
+            let exceeds = |since: u32, max: Option<Duration>| {
+                max.is_some_and(|max| u64::from(second.saturating_sub(since)) > max.as_secs())
+            };
+            let is_old = exceeds(data.opened, lifetime_max)
+                || exceeds(data.idle_since, idle_age_max)
+                || exceeds(data.idle_since, idle_max);
+            if connection.vacancy() > 0 && !is_old {
+                self.core.state.set_watched(socket, true);
                 return Some(socket);
             }
+            connection.close_after();
+            self.connections.touch(now, socket, &mut self.core);
+        }
+        None
+    }
+
+    /// The idle connection that has carried no request. If there is none, and no room for another
+    /// connection of the origin, an idle one makes room.
+    fn choose_fresh(&mut self, now: Instant, origin: usize) -> Option<SocketId> {
+        let state = &mut self.core.state;
+        let at = state.pool.idle_of(origin)?;
+        let socket = self.connections.key(at);
+        let (connection, data) = self.connections.get_mut(socket).expect(POOLED);
+        if data.uses == 0 && connection.vacancy() > 0 {
+            state.pool.remove_idle(origin, at);
+            state.set_watched(socket, true);
+            return Some(socket);
+        }
+        let open = state.pool.get(origin).expect(WAITED_FOR).connections;
+        if open >= state.config.per_host_max {
+            state.pool.remove_idle(origin, at);
             connection.close_after();
             self.connections.touch(now, socket, &mut self.core);
         }
@@ -322,6 +386,7 @@ impl<A: Application> Client<A> {
             return self.connections.touch(now, socket, &mut self.core);
         }
         data.owners.release_memory();
+        data.idle_since = self.core.state.second(now);
         let (origin, stage) = (data.origin(), data.stage);
         let pool = &self.core.state.pool;
         if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
@@ -331,6 +396,7 @@ impl<A: Application> Client<A> {
             return self.on_connection_removed(now, origin, stage);
         }
         self.core.state.pool.insert_idle(origin, at);
+        self.core.state.set_watched(socket, false);
         if connection.io_state().wants_write {
             self.connections.touch(now, socket, &mut self.core); // the preface of HTTP/2
         }
@@ -541,6 +607,18 @@ impl<A: Application> Client<A> {
     }
 }
 
+/// The timeouts of connections. One that is not watched while it is idle has no timer: its age is
+/// checked when it is used. `options` are those of the first transfer that waits for it.
+pub(crate) fn timeouts(config: &Config, options: Option<&Options>) -> Timeouts {
+    let own = |of: fn(&Options) -> Option<Duration>| options.and_then(of);
+    Timeouts {
+        connect: own(|options| options.connect_timeout).or(config.connect_timeout),
+        handshake: own(|options| options.handshake_timeout).or(config.handshake_timeout),
+        idle: config.idle_timeout.filter(|_| config.watches_idle),
+        ..Timeouts::default()
+    }
+}
+
 /// Exchanges for which a connection is kept while other origins wait for one. Opening another costs
 /// about as much as this many requests save.
 const FAIR_USES: u32 = 16;
@@ -586,9 +664,12 @@ impl<A: Application> Engine for Client<A> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let state = &self.core.state;
+        // Timers of the past may be armed. They are not worth a turn if nothing else needs one.
+        let is_quiet = !state.config.watches_idle && state.transfers.is_empty();
+        let is_idle = is_quiet && self.connections.len() == state.pool.idle();
         let own = [
-            self.connections.poll_timeout(),
-            state.transfer_timers.next(),
+            self.connections.poll_timeout().filter(|_| !is_idle),
+            state.transfer_timers.next().filter(|_| !is_quiet),
             state.origin_timers.next(),
             self.core.application.poll_timeout(),
         ];

@@ -15,7 +15,7 @@ use fulmar_tls::Info;
 
 use crate::application::Application;
 use crate::client::Client;
-use crate::connection_data::ConnectionProgress;
+use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::pool::{AddressState, Multiplexing};
 use crate::state::{CONNECTED, ClientState, WAITED_FOR};
 use crate::transfer::TransferId;
@@ -40,6 +40,10 @@ impl<A: Application> Client<A> {
         origin: usize,
         addresses: Option<&[IpAddr]>,
     ) -> CoalesceResult {
+        let front = self.core.state.front_options(origin);
+        if front.is_some_and(|options| options.fresh_connection) {
+            return CoalesceResult::NoConnection;
+        }
         let pool = &self.core.state.pool;
         let known = pool.get(origin).expect(WAITED_FOR);
         // A server that has chosen HTTP/1.1 for this name does not want it on HTTP/2.
@@ -85,10 +89,20 @@ impl<A: Application> Client<A> {
         serves.then_some((at, home))
     }
 
-    /// The connection that an origin is coalesced onto, if it accepts a request.
-    pub(crate) fn choose_coalesced(&mut self, connection: u32) -> Option<SocketId> {
+    /// The connection that an origin is coalesced onto, if it accepts a transfer's request.
+    pub(crate) fn choose_coalesced(
+        &mut self,
+        now: Instant,
+        connection: u32,
+        id: TransferId,
+    ) -> Option<SocketId> {
         let (socket, home) = self.accepting(connection)?;
+        let (_, data) = self.connections.get(socket)?;
+        if !self.core.state.may_follow(now, id, data) {
+            return None;
+        }
         self.core.state.pool.remove_idle(home, connection);
+        self.core.state.set_watched(socket, true);
         Some(socket)
     }
 
@@ -109,8 +123,9 @@ impl<A: Application> Client<A> {
             && connection.vacancy() > 0
         {
             let home = data.origin();
-            let Some((origin, id)) = self.core.state.next_in_turn(now, at) else { return };
+            let Some((origin, id)) = self.core.state.next_in_turn(now, at, data) else { return };
             self.core.state.pool.remove_idle(home, at);
+            self.core.state.set_watched(socket, true);
             self.core.state.pool.pop(origin);
             self.assign(now, socket, id);
         }
@@ -131,10 +146,16 @@ impl ClientState {
     }
 
     /// The next transfer for a connection that serves several origins, and its origin.
-    fn next_in_turn(&mut self, now: Instant, connection: u32) -> Option<(usize, TransferId)> {
+    fn next_in_turn(
+        &mut self,
+        now: Instant,
+        connection: u32,
+        data: &ConnectionData,
+    ) -> Option<(usize, TransferId)> {
         for _ in 0..self.pool.coalescing.origins(connection).count() {
             let origin = self.pool.coalescing.next_turn(connection)?;
             if let Some(id) = self.front(origin)
+                && self.may_follow(now, id, data)
                 && self.permit(now, origin)
             {
                 return Some((origin, id));

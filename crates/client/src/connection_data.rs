@@ -1,6 +1,6 @@
 //! The client's data of a connection.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use crate::owners::Owners;
 use crate::timestamps::Setup;
@@ -17,7 +17,10 @@ pub(crate) struct ConnectionData {
     pub(crate) shared: bool,
     /// The number of exchanges begun on it.
     pub(crate) uses: u32,
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) peer: Option<SocketAddr>,
+    /// When it was opened, and when it became idle the last time, in seconds of the client.
+    pub(crate) opened: u32,
+    pub(crate) idle_since: u32,
     /// Bytes of the current exchanges have been sent.
     pub(crate) sent: bool,
     /// Bytes have arrived above all layers since the next response became due.
@@ -28,7 +31,7 @@ pub(crate) struct ConnectionData {
 }
 
 impl ConnectionData {
-    pub(crate) fn new(origin: u32, attempt: u32, peer: Option<IpAddr>) -> Self {
+    pub(crate) fn new(origin: u32, attempt: u32, peer: Option<SocketAddr>, second: u32) -> Self {
         Self {
             origin,
             opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
@@ -36,6 +39,8 @@ impl ConnectionData {
             shared: false,
             uses: 0,
             peer,
+            opened: second,
+            idle_since: second,
             sent: false,
             response_begun: false,
             drained: 0,

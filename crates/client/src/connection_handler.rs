@@ -183,6 +183,7 @@ impl<A: Application> ConnectionHandler<A> {
         if plain
             && free
             && let Some(id) = self.state.front(origin)
+            && self.state.may_follow(now, id, data)
             && !self.state.pool.carries_one_exchange(origin)
             && !self.state.pool.coalescing.is_shared(socket.index)
             && self.state.permit(now, origin)
@@ -414,11 +415,12 @@ impl<A: Application> ConnectionHandler<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let origin = transfer.origin;
         transfer.stage = TransferStage::Detached;
-        let kept = transfer.paused && transfer.extra.as_ref().is_some_and(|e| e.decoder.is_some());
+        let ignored = matches!(transfer.body, BodyUse::Ignore(_));
+        // With decoded bytes that are not delivered yet, or since its trailers.
+        let kept = transfer.paused && !ignored;
         if kept {
             transfer.extra().ended = true;
         }
-        let ignored = matches!(transfer.body, BodyUse::Ignore(_));
         self.state.leave(origin);
         if ignored {
             self.start_next_hop(now, id);
@@ -565,7 +567,11 @@ impl<A: Application> ConnectionHandler<A> {
             },
         };
         if is_http2 && self.state.config.coalescing {
-            self.state.pool.begin_coalescing(data.origin(), data.peer, socket.index);
+            self.state.pool.begin_coalescing(
+                data.origin(),
+                data.peer.map(|peer| peer.ip()),
+                socket.index,
+            );
         }
         self.state.commands.push_back(Command::Freed(socket));
     }

@@ -26,6 +26,8 @@ pub struct Key {
     pub tls: Option<ClientTls>,
     /// Credentials that bind the connection itself, not the request.
     pub credentials: Option<Arc<[u8]>>,
+    /// The addresses to connect to, if they are not those of the name.
+    pub addresses: Option<Arc<[SocketAddr]>>,
     /// The local address.
     pub local: Option<SocketAddr>,
     /// The network interface.
@@ -58,6 +60,7 @@ impl Key {
             route,
             tls,
             credentials,
+            addresses,
             local,
             interface,
             keep_alive,
@@ -65,8 +68,9 @@ impl Key {
             leniency,
             profile,
         } = self;
-        let reading = (leniency, profile);
-        (port, route, tls, credentials, local, interface, keep_alive, protocol, reading)
+        let peer = (port, route, addresses);
+        let reading = (protocol, leniency, profile);
+        (peer, tls, credentials, local, interface, keep_alive, reading)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opens connections: tries several addresses at a time until one is connected (RFC 8305).
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use url::Host;
 
 use crate::application::Application;
 use crate::attempt::Attempt;
-use crate::client::Client;
+use crate::client::{Client, timeouts};
 use crate::coalescing::CoalesceResult;
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_key::{Hashed, Key, Protocol, Route};
@@ -58,7 +58,13 @@ impl<A: Application> Client<A> {
             let known = state.pool.get(origin).expect(WAITED_FOR);
             let proxy = proxy_needing_address(&known.key);
             let (_, port) = destination(&known.key);
+            let given = known.key.key().addresses.as_ref().filter(|_| proxy.is_none());
             let candidates = match (known.addresses, found, proxy) {
+                (AddressState::Unknown | AddressState::Literal(_), None, None)
+                    if let Some(given) = given =>
+                {
+                    Candidates::Given(Arc::clone(given))
+                }
                 (AddressState::Literal(_), _, Some(proxy)) | (_, Some(_), Some(proxy)) => {
                     Candidates::One(proxy)
                 }
@@ -170,20 +176,22 @@ impl<A: Application> Client<A> {
     /// Tries the next address, if there is one.
     pub(crate) fn race(&mut self, now: Instant, at: u32) -> bool {
         let state = &mut self.core.state;
+        let second = state.second(now);
         // The attempt may have ended since its timer expired.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
-        let known = state.pool.get(attempt.origin).expect(CONNECTED);
+        let origin = attempt.origin;
+        let known = state.pool.get(origin).expect(CONNECTED);
         if attempt.racing.len() >= RACING_MAX {
             return true; // the next failure makes room
         }
         let key = known.key.key();
         let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
             (Route::Unix(path), _) if attempt.next == 0 => (None, Peer::Unix(path.clone())),
-            (_, Some(address)) => (Some(address.ip()), Peer::Ip(address)),
+            (_, Some(address)) => (Some(address), Peer::Ip(address)),
             (_, None) => return false,
         };
         attempt.next += 1;
-        let data = ConnectionData::new(position(attempt.origin), at, address);
+        let data = ConnectionData::new(position(attempt.origin), at, address, second);
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
         connection.set_profile(key.profile);
@@ -193,6 +201,13 @@ impl<A: Application> Client<A> {
             Err(error) => return self.fail_layer(now, at, error),
         };
         let socket = self.connections.connect(now, endpoint, layer, connection, data);
+        let state = &mut self.core.state;
+        let options = state.front_options(origin);
+        let timeouts = timeouts(&state.config, options.as_deref());
+        if timeouts != self.usual_timeouts {
+            self.connections.set_own_timeouts(socket, timeouts);
+        }
+        let attempt = state.attempts.get_mut(at as usize).expect("it was found above");
         // Only the newest one has a timer. Otherwise each would start others, and those more.
         if let Some(before) = attempt.racing.last() {
             self.connections.set_timer(*before, None);
@@ -235,7 +250,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn handle_refused(
         &mut self,
         now: Instant,
-        (at, peer): (u32, Option<IpAddr>),
+        (at, peer): (u32, Option<SocketAddr>),
         socket: SocketId,
         end: End,
     ) {
@@ -250,12 +265,11 @@ impl<A: Application> Client<A> {
         };
         let origin = attempt.origin;
         let known = state.pool.get(origin).expect(CONNECTED);
-        let (_, port) = destination(&known.key);
         let exhausted = is_exhausted(&error);
         let is_proxy = matches!(known.key.key().route, Route::Forward | Route::Tunnel(_));
         let tried = match (&known.key.key().route, peer) {
             (Route::Unix(path), _) => Tried::Unix(path.clone()),
-            (_, Some(address)) => Tried::Ip((address, port).into()),
+            (_, Some(address)) => Tried::Ip(address),
             (_, None) => unreachable!("only a Unix path has no address"),
         };
         attempt.tried.push((tried, error));

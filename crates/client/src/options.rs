@@ -43,6 +43,20 @@ pub struct Options {
     pub expect_continue_from: Option<u64>,
     /// How long a body waits for `100 Continue` before it is sent anyway.
     pub continue_timeout: Duration,
+    /// How long a transfer waits for a connection: in the queue, for the name, the connection, and
+    /// TLS or the proxy's tunnel.
+    pub queue_timeout: Option<Duration>,
+    /// Connect timeout of the connections that are opened for it; by default
+    /// [`Config::connect_timeout`].
+    pub connect_timeout: Option<Duration>,
+    /// Timeout of TLS and of a proxy's tunnel on these; by default [`Config::handshake_timeout`].
+    pub handshake_timeout: Option<Duration>,
+    /// Uses a connection that has carried no request yet.
+    pub fresh_connection: bool,
+    /// A connection that has been idle for longer is not used, but closed. In whole seconds.
+    pub idle_age_max: Option<Duration>,
+    /// A connection that has been open for longer is not used again, but closed. In whole seconds.
+    pub lifetime_max: Option<Duration>,
     /// From the request to the first byte of the response.
     pub first_byte_timeout: Option<Duration>,
     /// Between two bytes.
@@ -69,6 +83,9 @@ pub struct Options {
     pub proxies: Option<Arc<Settings>>,
     /// Connects to this Unix socket for any host (unix(7)).
     pub unix_socket: Option<PathBuf>,
+    /// The addresses to connect to, in this order, instead of those of the name: of the host, or of
+    /// its proxy. Names, certificates and heads remain those of the URL. Not empty.
+    pub addresses: Option<Arc<[SocketAddr]>>,
     /// The local address.
     pub local: Option<SocketAddr>,
     /// The network interface to use.
@@ -95,6 +112,12 @@ impl Default for Options {
             credential_fields: Vec::new(),
             expect_continue_from: Some(1024 * 1024),
             continue_timeout: Duration::from_secs(1),
+            queue_timeout: None,
+            connect_timeout: None,
+            handshake_timeout: None,
+            fresh_connection: false,
+            idle_age_max: None,
+            lifetime_max: None,
             first_byte_timeout: None,
             idle_timeout: Some(Duration::from_secs(60)),
             total_timeout: None,
@@ -107,6 +130,7 @@ impl Default for Options {
             protocol: Protocol::Negotiated,
             proxies: None,
             unix_socket: None,
+            addresses: None,
             local: None,
             interface: None,
             keep_alive: None,
@@ -130,6 +154,7 @@ impl Options {
             protocol: self.protocol(tls.as_ref(), upgrades),
             tls,
             credentials: None,
+            addresses: self.addresses.clone().filter(|addresses| !addresses.is_empty()),
             local: self.local,
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
@@ -246,8 +271,13 @@ pub struct Config {
     pub rate: Option<RateLimit>,
     /// Concurrent requests to one host.
     pub per_host_active: Option<usize>,
-    /// The longest `Retry-After` that is honoured.
+    /// The longest `Retry-After` that is honoured; zero: none, and no request waits for it.
     pub retry_after_max: Duration,
+    /// Idle connections remain in the application's loop, and have a timer. If false, a loop has
+    /// nothing to wait for while no transfer runs ([`fulmar_engine::Action::Watch`]). Then the
+    /// application calls `check_unwatched` of its reactor before it starts transfers, and an idle
+    /// connection that has exceeded its timeout is closed when it would be used.
+    pub watches_idle: bool,
 }
 
 impl Config {
@@ -290,6 +320,7 @@ impl Default for Config {
             rate: None,
             per_host_active: None,
             retry_after_max: Duration::from_secs(300),
+            watches_idle: true,
         }
     }
 }

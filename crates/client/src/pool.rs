@@ -105,6 +105,7 @@ pub(crate) enum Swept {
 #[derive(Clone, Debug)]
 pub(crate) enum Candidates {
     One(SocketAddr),
+    Given(Arc<[SocketAddr]>),
     Many(Arc<[IpAddr]>, u16),
     Local,
 }
@@ -114,6 +115,7 @@ impl Candidates {
     pub(crate) fn get(&self, nth: usize) -> Option<SocketAddr> {
         match self {
             Self::One(address) => (nth == 0).then_some(*address),
+            Self::Given(addresses) => addresses.get(nth).copied(),
             Self::Many(addresses, port) => {
                 addresses.get(nth).map(|address| SocketAddr::new(*address, *port))
             }

@@ -150,9 +150,10 @@ impl Request {
     /// A request whose head is sent byte for byte. The URL decides where it is sent.
     ///
     /// The client adds no field: no cookies and no credentials. It delivers every response: it
-    /// follows no redirect, and repeats the request after no 401, 417 or 421. The fields have to declare the length of the body: [`RequestBody::Stream`] without a
-    /// length is sent in chunks. A body follows at once, unless [`VerbatimHead::expects_continue`]
-    /// is set. Over HTTP/2 the fields are converted ([`VerbatimHead::to_fields`]).
+    /// follows no redirect, and repeats the request after no 401, 417 or 421. The fields have to
+    /// declare the length of the body. [`RequestBody::Stream`] without a length is sent in chunks.
+    /// A body follows at once, unless [`VerbatimHead::expects_continue`] is set. Over HTTP/2 the
+    /// fields are converted ([`VerbatimHead::to_fields`]).
     ///
     /// ```
     /// use fulmar_client::{Request, VerbatimHead};

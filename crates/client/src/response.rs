@@ -181,7 +181,7 @@ impl ClientState {
 
     /// Backs off from a host that sent `Retry-After`.
     fn rest(&mut self, now: Instant, id: TransferId, response: Response<'_>) -> bool {
-        if !matches!(response.status, 429 | 503) {
+        if self.config.retry_after_max.is_zero() || !matches!(response.status, 429 | 503) {
             return false;
         }
         let wall = self.wall(now);

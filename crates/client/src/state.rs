@@ -1,7 +1,8 @@
 //! The state of a client without its connections.
 
 use std::collections::VecDeque;
-use std::time::{Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_engine::{Action, End, LookupId, Slots, SocketId, TickSpan, Wheel};
 use fulmar_proto::{FileRange, Segment};
@@ -13,7 +14,7 @@ use crate::auth_sessions::AuthSessions;
 use crate::connection_data::ConnectionData;
 use crate::deadline::later;
 use crate::host_limits::Permit;
-use crate::options::Config;
+use crate::options::{Config, Options};
 use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
 use crate::transfer::{BodyUse, OwnConnection, Transfer, TransferId};
@@ -109,7 +110,8 @@ impl ClientState {
     pub(crate) fn start(&mut self, now: Instant, request: Request) -> TransferId {
         self.stats.started += 1;
         let origin = self.pool.origin(request.hashed());
-        let has_total = request.options().total_timeout.is_some();
+        let options = request.options();
+        let has_total = options.total_timeout.or(options.queue_timeout).is_some();
         let id = TransferId(self.transfers.insert(Transfer::new(now, request, origin)));
         if has_total {
             self.watch(now, id);
@@ -153,6 +155,9 @@ impl ClientState {
         (transfer.received, transfer.sent, transfer.status) = (0, 0, 0);
         transfer.finished = false;
         transfer.body = BodyUse::Deliver;
+        if transfer.request.options().queue_timeout.is_some() {
+            self.watch(now, id);
+        }
         self.wait(origin, id, again);
     }
 
@@ -190,6 +195,22 @@ impl ClientState {
         })
     }
 
+    /// True if a transfer may use a connection that has just carried another exchange.
+    #[inline]
+    pub(crate) fn may_follow(&self, now: Instant, id: TransferId, data: &ConnectionData) -> bool {
+        let Some(transfer) = self.transfers.get(id.0) else { return false };
+        let options = transfer.request.options();
+        let is_old =
+            |max: Duration| u64::from(self.second(now).saturating_sub(data.opened)) > max.as_secs();
+        !options.fresh_connection && !options.lifetime_max.is_some_and(is_old)
+    }
+
+    /// The options of that transfer.
+    pub(crate) fn front_options(&mut self, origin: usize) -> Option<Arc<Options>> {
+        let id = self.front(origin)?;
+        Some(Arc::clone(self.transfers.get(id.0)?.request.options()))
+    }
+
     /// An exchange with the origin begins.
     #[inline]
     pub(crate) fn join(&mut self, now: Instant, origin: usize) {
@@ -216,7 +237,7 @@ impl ClientState {
         if data.shared {
             self.pool.unshare(origin, connection);
         }
-        let served = self.pool.end_coalescing(origin, data.peer, connection);
+        let served = self.pool.end_coalescing(origin, data.peer.map(|peer| peer.ip()), connection);
         self.commands.extend(served.into_iter().map(Command::Dispatch));
     }
 
@@ -236,6 +257,13 @@ impl ClientState {
         let transfer = self.transfers.get(id.0);
         if transfer.is_some_and(|transfer| transfer.multiplexed && transfer.is_active()) {
             self.newly_held.push(id);
+        }
+    }
+
+    /// An idle connection needs no event of an application's loop, or is used again.
+    pub(crate) fn set_watched(&mut self, socket: SocketId, on: bool) {
+        if !self.config.watches_idle {
+            self.actions.push_back(Action::Watch { socket, on });
         }
     }
 
@@ -293,6 +321,12 @@ impl ClientState {
             Permit::Later => self.pool.hosts.wait(host, origin),
         }
         false
+    }
+
+    /// A time in seconds since the client began.
+    pub(crate) fn second(&self, now: Instant) -> u32 {
+        let seconds = now.saturating_duration_since(self.epoch.0).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     /// A time in microseconds, as connections store it. Differences are right for an hour.

@@ -1,6 +1,6 @@
 //! A transfer: its state and its times.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub(crate) struct Transfer {
     pub(crate) taken: u64,
     pub(crate) status: u16,
     pub(crate) len: Option<u64>,
-    pub(crate) peer: Option<IpAddr>,
+    pub(crate) peer: Option<SocketAddr>,
     /// The application has paused it.
     pub(crate) paused: bool,
     /// The application has sent all of the request's body.
@@ -160,8 +160,10 @@ pub struct Done {
     pub status: u16,
     /// Bytes of the body before decoding.
     pub received: u64,
-    /// The address of the peer.
-    pub peer: Option<IpAddr>,
+    /// The address of the peer: of the server, or of its proxy.
+    pub peer: Option<SocketAddr>,
+    /// The connection of the last exchange: a name for its driver, which may be stale by now.
+    pub connection: Option<SocketId>,
     /// The connection had been used before.
     pub reused: bool,
     /// Bytes followed the response and arrived together with its end: the server may have meant a
@@ -270,7 +272,8 @@ impl Transfer {
         let assigned = self.timestamps.assigned.unwrap_or(self.since);
         let exchange = exchange.map(|span| (later(assigned, span), Waiting::Total));
         let stage = match self.stage {
-            TransferStage::Queued | TransferStage::Detached | TransferStage::Expecting => None,
+            TransferStage::Queued => options.queue_timeout.map(|span| (span, Waiting::Queue)),
+            TransferStage::Detached | TransferStage::Expecting => None,
             _ if self.is_held() => None,
             TransferStage::Sending => {
                 options.first_byte_timeout.map(|span| (span, Waiting::FirstByte))
@@ -319,6 +322,7 @@ impl Transfer {
             status: self.status,
             received: self.received,
             peer: self.peer,
+            connection: self.timestamps.assigned.map(|_| self.socket),
             reused: self.reused,
             excess: self.excess,
             retried: self.retried,

@@ -146,7 +146,7 @@ fn record<'a>(item: &'a ListItem, verdict: &ItemResult, course: &'a Course) -> U
         _ => None,
     };
     let tried = fault.into_iter().flat_map(|fault| fault.tried()).map(ToString::to_string);
-    let peer = done.and_then(|done: &Done| done.peer).map(|peer| peer.to_string());
+    let peer = done.and_then(|done: &Done| done.peer).map(|peer| peer.ip().to_string());
     UrlRecord {
         url: without_password(&item.url),
         line: item.line,

@@ -118,7 +118,7 @@ fn redirects_do_not_downgrade_tls() {
     let redirects = Some(Policy { reach: Reach::HttpAndHttps, ..Policy::default() });
     let done = client.fetch_url(&url("/down"), Options { redirects, ..with(&tls) });
     assert_eq!((is_ok(done).status, done.request.url().scheme()), (400, "http"));
-    assert_eq!(done.peer.map(|peer| peer.is_loopback()), Some(true));
+    assert_eq!(done.peer.map(|peer| peer.ip().is_loopback()), Some(true));
 }
 
 #[test]

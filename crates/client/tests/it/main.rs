@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime};
 
+mod connections;
+mod driven;
 mod key;
 mod names;
 mod raw;

@@ -2,115 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use fulmar_client::{
-    Application, Client, Config, Context, Error, Options, Request, RequestBody, RequestBuilder,
-    ResponseProfile, TransferEvent, TransferId, VerbatimHead,
-};
-use fulmar_engine::{Action, CloseKind, Engine, SocketEvent, SocketId};
-use fulmar_proto::{Input, PeerError, Segment};
+use bytes::Bytes;
+use fulmar_client::{Options, Request, RequestBody, RequestBuilder, ResponseProfile, VerbatimHead};
+use fulmar_proto::PeerError;
 
-use crate::{NOW, WALL};
-
-/// Records the received lines and the ends, and sends a body when there is room.
-#[derive(Debug, Default)]
-struct RawRecorder {
-    lines: String,
-    body: Vec<u8>,
-    ends: Vec<String>,
-    upload: Option<Bytes>,
-}
-
-impl Application for RawRecorder {
-    fn handle(&mut self, context: &mut Context<'_>, id: TransferId, event: TransferEvent<'_>) {
-        let mut add = |name: &str, bytes: &[u8]| {
-            self.lines.push_str(&format!("{name} {}|", bytes.escape_ascii()));
-        };
-        match event {
-            TransferEvent::Informational(it) => add("interim", it.headers.received().unwrap()),
-            TransferEvent::Head { response, .. } => {
-                add("head", response.headers.received().unwrap());
-            }
-            TransferEvent::Trailers(fields) => add("trailers", fields.received().unwrap()),
-            TransferEvent::MalformedHead { error, received, judged } => {
-                add(&format!("{error:?} after"), &received[..judged]);
-            }
-            TransferEvent::Data(bytes) => self.body.extend_from_slice(&bytes),
-            TransferEvent::Writable => {
-                if let Some(upload) = self.upload.take() {
-                    context.send(id, upload);
-                    context.finish(id);
-                }
-            }
-            TransferEvent::Done(done) => self.ends.push(match &done.result {
-                Ok(()) => format!("ok {}", done.status),
-                Err(Error::Peer(error)) => format!("{error:?}"),
-                Err(error) => error.kind().to_owned(),
-            }),
-            TransferEvent::Redirect { .. } | TransferEvent::Upgraded => panic!("{event:?}"),
-        }
-    }
-}
-
-/// A client, and what it has sent.
-struct DrivenClient {
-    client: Client<RawRecorder>,
-    sent: Vec<u8>,
-    socket: Option<SocketId>,
-    closed: usize,
-}
-
-impl DrivenClient {
-    fn new(upload: Option<&'static [u8]>) -> Self {
-        let recorder =
-            RawRecorder { upload: upload.map(Bytes::from_static), ..RawRecorder::default() };
-        let client = Client::new(*NOW, WALL, recorder, Config::default());
-        Self { client, sent: Vec::new(), socket: None, closed: 0 }
-    }
-
-    fn start(&mut self, request: &Request) {
-        self.client.start(*NOW, request);
-        self.act();
-    }
-
-    fn receive(&mut self, bytes: &[u8], eof: bool) {
-        let mut block = BytesMut::from(bytes);
-        let socket = self.socket.expect("a connection");
-        self.client.handle(*NOW, SocketEvent::Input(Input::all(&mut block, eof)).of(socket));
-        self.act();
-    }
-
-    fn act(&mut self) {
-        while let Some(action) = self.client.poll_action() {
-            match action {
-                Action::Connect { socket, .. } => {
-                    self.socket = Some(socket);
-                    self.client.handle(*NOW, SocketEvent::Connected.of(socket));
-                }
-                Action::Transmit { socket } => {
-                    let before = self.sent.len();
-                    if let Some(transmit) = self.client.poll_transmit(socket) {
-                        self.sent.extend_from_slice(transmit.inline);
-                        for segment in transmit.segments {
-                            let Segment::Bytes(bytes) = segment else { panic!("no files") };
-                            self.sent.extend_from_slice(bytes);
-                        }
-                    }
-                    let sent = (self.sent.len() - before) as u64;
-                    self.client.handle(*NOW, SocketEvent::Sent(sent).of(socket));
-                }
-                Action::Close { kind: CloseKind::Normal | CloseKind::Reset, .. } => {
-                    self.closed += 1;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn sent(&mut self) -> String {
-        String::from_utf8(std::mem::take(&mut self.sent)).expect("text")
-    }
-}
+use crate::driven::{DrivenClient, OK};
 
 fn verbatim(text: &'static str) -> VerbatimHead {
     VerbatimHead::new(text).expect("a head")
@@ -120,8 +16,6 @@ fn request(head: VerbatimHead) -> RequestBuilder {
     let options = Options { profile: ResponseProfile::Libcurl, ..Options::default() };
     Request::with_verbatim_head("http://user:pw@127.0.0.1/", head).options(Arc::new(options))
 }
-
-const OK: &[u8] = b"HTTP/1.1 200 OK\nContent-Length: 0\n\n";
 
 #[test]
 fn a_verbatim_request_is_sent_byte_for_byte() {
@@ -203,6 +97,22 @@ fn received_lines_are_delivered_as_they_came() {
     let lines = format!("head {}|trailers A:b\\n\\n|", head.as_bytes().escape_ascii());
     assert_eq!((&recorder.lines[..], &recorder.body[..]), (&lines[..], &b"abc"[..]));
     assert_eq!(recorder.ends, ["ok 200"]);
+}
+
+/// The transfer ends when it is resumed.
+#[test]
+fn a_transfer_may_pause_at_its_trailers() {
+    let mut driven = DrivenClient::new(None);
+    driven.client.application_mut().pauses_at_trailers = true;
+    let id = driven.start(&Request::get("http://127.0.0.1/").build().unwrap());
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    driven.receive(format!("{head}0\r\nA: b\r\n\r\n").as_bytes(), false);
+    assert!(driven.client.application().lines.ends_with("trailers A: b\\r\\n\\r\\n|"));
+    assert!(driven.client.application().ends.is_empty());
+    let now = driven.now;
+    driven.client.with(now, |_, context| context.resume(id));
+    driven.act();
+    assert_eq!(driven.client.application().ends, ["ok 200"]);
 }
 
 #[test]
