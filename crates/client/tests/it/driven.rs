@@ -159,6 +159,10 @@ impl DrivenClient {
         }
     }
 
+    pub(crate) fn sent_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.sent)
+    }
+
     pub(crate) fn sent(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.sent)).expect("text")
     }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use fulmar_client::{Options, Request, RequestBody, RequestBuilder, ResponseProfile, VerbatimHead};
-use fulmar_proto::PeerError;
+use bytes::{Bytes, BytesMut};
+use fulmar_client::{
+    Options, Protocol, Request, RequestBody, RequestBuilder, ResponseProfile, VerbatimHead,
+};
+use fulmar_proto::{Connection, Event, Input, PeerError, Scratch, ServerConnection};
 
 use crate::driven::{DrivenClient, OK};
 
@@ -85,6 +87,29 @@ fn every_response_to_a_verbatim_request_is_delivered() {
         assert_eq!(driven.client.application().ends, [format!("ok {status}")]);
         assert_eq!(driven.sent(), "GET / HTTP/1.1\r\n\r\n", "it is sent once");
     }
+}
+
+/// Names in lower case, `Host` as the authority, and nothing that concerns one connection.
+#[test]
+fn http2_gets_the_fields_of_a_verbatim_head() {
+    let text = "GET /x HTTP/1.1\r\nHost: A.example\r\nX-Odd:  1\r\nConnection: close\r\n\r\n";
+    let options = Options { protocol: Protocol::Http2, ..Options::default() };
+    let request = request(verbatim(text)).options(Arc::new(options)).build().unwrap();
+    let mut driven = DrivenClient::new(None);
+    driven.start(&request);
+    let mut block = BytesMut::from(&driven.sent_bytes()[..]);
+    let (mut input, mut scratch) = (Input::all(&mut block, false), Scratch::default());
+    let mut server = ServerConnection::default();
+    let event = server.poll_event(&mut input, &mut scratch).unwrap().expect("a request");
+    let Event::Head { head, .. } = event else { panic!("{event:?}") };
+    assert_eq!((head.method, head.target), (&b"GET"[..], &b"/x"[..]));
+    let fields: Vec<_> = head.headers.iter().collect();
+    assert_eq!(fields, [(&b"host"[..], &b"A.example"[..]), (b"x-odd", b"1")]);
+    assert!(head.headers.received().is_none(), "it had no lines");
+    let odd = Options { protocol: Protocol::Http2, ..Options::default() };
+    let head = verbatim("GET / HTTP/1.1\r\nno colon\r\n\r\n");
+    let built = Request::with_verbatim_head("http://127.0.0.1/", head).options(Arc::new(odd));
+    assert!(built.build().is_err(), "HTTP/2 has no such line");
 }
 
 #[test]
