@@ -17,7 +17,9 @@
 //! ```
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::fmt::Write;
+mod escapes;
+
+pub(crate) use escapes::{escape, unescape};
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::H1Client;
@@ -109,54 +111,6 @@ pub(crate) const EVERYTHING: Leniency = Leniency::lenient().with(Leniency::HTTP_
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
-}
-
-pub(crate) fn unescape(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let mut used = first.len_utf8();
-        match first {
-            '\\' => {
-                used = 2;
-                match rest.as_bytes()[1] {
-                    b'r' => out.push(b'\r'),
-                    b'n' => out.push(b'\n'),
-                    b't' => out.push(b'\t'),
-                    b'0' => out.push(0),
-                    b's' => out.push(b' '),
-                    b'x' => {
-                        used = 4;
-                        out.push(u8::from_str_radix(&rest[2..4], 16).expect("two hex digits"));
-                    }
-                    other => out.push(other),
-                }
-            }
-            '{' if rest.contains('*') => {
-                let (what, count) = rest[1..].split_once('*').expect("{what*count}");
-                let (count, _) = count.split_once('}').expect("{what*count}");
-                used = what.len() + count.len() + 3;
-                let count = count.parse().expect("a count");
-                out.extend(unescape(what).repeat(count));
-            }
-            _ => out.extend_from_slice(&rest.as_bytes()[..used]),
-        }
-        rest = &rest[used..];
-    }
-    out
-}
-
-pub(crate) fn escape(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in bytes {
-        match byte {
-            b'\r' => out.push_str("\\r"),
-            b'\n' => out.push_str("\\n"),
-            b' '..=b'~' => out.push((*byte).into()),
-            _ => write!(out, "\\x{byte:02x}").expect("a String grows"),
-        }
-    }
-    if out.len() > 200 { format!("<{}>", bytes.len()) } else { out }
 }
 
 impl Case {
