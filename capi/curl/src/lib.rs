@@ -7,19 +7,12 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+
 pub mod compare;
 pub mod date;
 pub mod environment;
 pub mod escape;
-
-mod option;
-mod values;
-
-mod easy_options;
-
-pub use easy_options::{Argument, EasyOptions, RequestKind};
-pub use option::{OptionId, OptionInfo, OptionKind, names};
-pub use values::{CPointer, OptionValue, OptionValues};
+pub mod url;
 
 pub mod altsvc;
 pub mod auth;
@@ -27,9 +20,55 @@ pub mod cookies;
 pub mod hsts;
 pub mod mime;
 pub mod netrc;
-mod number;
 pub mod stamp;
+
+mod number;
+mod text;
+
+mod option;
+mod values;
+
+mod border;
+
+mod easy_options;
+mod multi_options;
+
+mod custom_fields;
+mod request_head;
+
+mod failure;
+mod hop_response;
+mod hop_target;
+mod transfer;
+
+mod events;
+mod info;
+mod watched;
+
+mod handles;
+
+mod easy;
+mod multi;
+
+mod download;
+mod hops;
+mod perform;
+mod sockets;
+mod tls_options;
+mod upload;
+mod verbose;
+
 #[cfg(test)]
 mod testing;
-mod text;
-pub mod url;
+
+pub use border::{
+    CBorder, DebugKind, POLL_IN, POLL_OUT, POLL_REMOVE, READ_ABORT, READ_PAUSE, SEEK_CANNOT,
+    SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
+};
+pub use easy_options::{Argument, EasyOptions, RequestKind};
+pub use handles::{Easy, Multi};
+pub use info::{InfoId, InfoValue, TransferInfo};
+pub use multi::MultiAction;
+pub use multi_options::MultiOptions;
+pub use option::{OptionId, OptionInfo, OptionKind, names};
+pub use values::{CPointer, OptionValue, OptionValues};

@@ -1,0 +1,101 @@
+//! The border to the application: its callbacks and its memory.
+//!
+//! `capi/curl-abi` implements it with C functions. It is called only while nothing is borrowed, so
+//! an application may call any function of libcurl from a callback.
+
+use std::os::fd::RawFd;
+
+use crate::values::CPointer;
+
+/// Calls into the application, with what it has set as options. A `function` of `NULL` means the
+/// default of its option, such as `fwrite` to a `FILE *`.
+pub trait CBorder {
+    /// `CURLOPT_WRITEFUNCTION` and `CURLOPT_HEADERFUNCTION`: returns the number of bytes that were
+    /// accepted, or a special one ([`WRITE_PAUSE`]).
+    fn write(&self, function: CPointer, user: CPointer, bytes: &[u8]) -> usize;
+
+    /// `CURLOPT_READFUNCTION`: fills a part of the buffer, and returns its length or a special
+    /// number ([`READ_PAUSE`], [`READ_ABORT`]).
+    fn read(&self, function: CPointer, user: CPointer, buffer: &mut [u8]) -> usize;
+
+    /// `CURLOPT_SEEKFUNCTION`, or `CURLOPT_IOCTLFUNCTION` if there is none: returns
+    /// [`SEEK_OK`], [`SEEK_FAIL`] or [`SEEK_CANNOT`].
+    fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32;
+
+    /// `CURLOPT_XFERINFOFUNCTION`: the expected and the received bytes, the bytes to send and
+    /// those sent. Anything but 0 aborts the transfer.
+    fn progress(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32;
+
+    /// `CURLOPT_DEBUGFUNCTION`.
+    fn debug(
+        &self,
+        function: CPointer,
+        user: CPointer,
+        easy: CPointer,
+        kind: DebugKind,
+        text: &[u8],
+    );
+
+    /// `CURLMOPT_SOCKETFUNCTION`: what to wait for on a descriptor ([`POLL_REMOVE`]: nothing any
+    /// more). `assigned` is what `curl_multi_assign` has attached to it.
+    fn socket(&self, call: SocketCall, fd: RawFd, what: i32, assigned: CPointer) -> i32;
+
+    /// `CURLMOPT_TIMERFUNCTION`: milliseconds until `curl_multi_socket_action` is to be called with
+    /// a timeout; -1: the timer is deleted.
+    fn timer(&self, function: CPointer, user: CPointer, multi: CPointer, ms: i64) -> i32;
+
+    /// The strings of a `struct curl_slist`.
+    fn list(&self, list: CPointer) -> Vec<Vec<u8>>;
+
+    /// A copy of bytes; without a length, up to a NUL.
+    fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8>;
+
+    /// `CURLOPT_ERRORBUFFER`: at most 255 bytes of a text, and a NUL.
+    fn set_error(&self, buffer: CPointer, text: &str);
+}
+
+/// A `CURLMOPT_SOCKETFUNCTION` with its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketCall {
+    /// The function.
+    pub function: CPointer,
+    /// `CURLMOPT_SOCKETDATA`.
+    pub user: CPointer,
+    /// The easy handle whose transfer the socket serves.
+    pub easy: CPointer,
+}
+
+/// What a text for `CURLOPT_DEBUGFUNCTION` is (`curl_infotype`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum DebugKind {
+    /// A message.
+    Text,
+    /// A received header line.
+    HeaderIn,
+    /// A sent head.
+    HeaderOut,
+    /// Received bytes of a body.
+    DataIn,
+    /// Sent bytes of a body.
+    DataOut,
+}
+
+/// `CURL_WRITEFUNC_PAUSE`: the callback is called again when receiving is resumed.
+pub const WRITE_PAUSE: usize = 0x1000_0001;
+/// `CURL_READFUNC_ABORT`.
+pub const READ_ABORT: usize = 0x1000_0000;
+/// `CURL_READFUNC_PAUSE`.
+pub const READ_PAUSE: usize = 0x1000_0001;
+/// `CURL_SEEKFUNC_OK`.
+pub const SEEK_OK: i32 = 0;
+/// `CURL_SEEKFUNC_FAIL`.
+pub const SEEK_FAIL: i32 = 1;
+/// `CURL_SEEKFUNC_CANTSEEK`: bytes may be read and dropped instead.
+pub const SEEK_CANNOT: i32 = 2;
+/// `CURL_POLL_IN`.
+pub const POLL_IN: i32 = 1;
+/// `CURL_POLL_OUT`.
+pub const POLL_OUT: i32 = 2;
+/// `CURL_POLL_REMOVE`.
+pub const POLL_REMOVE: i32 = 4;

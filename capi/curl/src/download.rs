@@ -1,0 +1,309 @@
+//! Responses on their way to the application: header lines, and the body.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use fulmar_proto::Version;
+
+use crate::border::{CBorder, DebugKind, WRITE_PAUSE};
+use crate::code::CurlCode;
+use crate::events::ReceivedHead;
+use crate::failure::Failure;
+use crate::handles::{Easy, Multi};
+use crate::option::OptionId as Id;
+use crate::values::CPointer;
+
+/// What a write callback did with a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Accepted,
+    Paused,
+    Refused,
+}
+
+impl Multi {
+    /// Delivers a head line by line, and decides what follows the response.
+    pub(crate) fn deliver_head(
+        &self,
+        easy: &Rc<Easy>,
+        head: &ReceivedHead,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let fails = easy.with_state(|state| {
+            let info = &mut state.info;
+            if head.version != Version::Http09 {
+                info.status = head.status.into();
+            }
+            info.http_version = http_version(head.version);
+            info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
+            if head.is_interim {
+                return false;
+            }
+            info.content_type = head.value("Content-Type").map(<[u8]>::to_vec);
+            info.content_length = head.len.map_or(-1, |len| i64::try_from(len).unwrap_or(-1));
+            info.retry_after = head.value("Retry-After").and_then(seconds).unwrap_or(0);
+            let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
+            let fails = state.options.values.is_on(Id::FAILONERROR) && head.status >= 400;
+            if let Some(transfer) = &mut state.transfer {
+                let location = head.value("Location").filter(|to| !to.is_empty());
+                let response = &mut transfer.response;
+                response.status = head.status.into();
+                response.has_head = true;
+                response.content_length = head.len;
+                response.location =
+                    location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
+                response.ignores_body = follows && response.location.is_some();
+                transfer.download.received = 0;
+            }
+            fails
+        });
+        for line in head.lines() {
+            let is_last = line == b"\r\n" || line == b"\n";
+            if fails && is_last {
+                break;
+            }
+            self.debug(easy, DebugKind::HeaderIn, line, border);
+            self.deliver_line(easy, line, border)?;
+        }
+        match fails {
+            true => Err(Failure::new(
+                CurlCode::HttpReturnedError,
+                format!("The requested URL returned error: {}", head.status),
+            )),
+            false => self.check_size(easy, head),
+        }
+    }
+
+    /// Delivers the lines of a malformed head before the one that is not accepted.
+    pub(crate) fn deliver_malformed_head(
+        &self,
+        easy: &Rc<Easy>,
+        bytes: &[u8],
+        judged: usize,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        // A status line with a NUL has a status nevertheless.
+        let has_status = judged > 0 || memchr::memchr(0, bytes).is_some();
+        let status = bytes.get(9..12).and_then(|text| std::str::from_utf8(text).ok());
+        let status = status.and_then(|text| text.parse().ok()).filter(|_| has_status);
+        easy.with_state(|state| {
+            state.info.status = status.unwrap_or(state.info.status);
+            state.info.header_size += i64::try_from(judged).unwrap_or(i64::MAX);
+            if let Some(transfer) = &mut state.transfer {
+                transfer.response.malformed = Some(bytes.to_vec());
+            }
+        });
+        for line in bytes[..judged].split_inclusive(|byte| *byte == b'\n') {
+            self.debug(easy, DebugKind::HeaderIn, line, border);
+            self.deliver_line(easy, line, border)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers the lines behind a body, without the empty one.
+    pub(crate) fn deliver_trailers(
+        &self,
+        easy: &Rc<Easy>,
+        lines: &[u8],
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            if line != b"\r\n" && line != b"\n" {
+                self.debug(easy, DebugKind::HeaderIn, line, border);
+                self.deliver_line(easy, line, border)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `CURLOPT_MAXFILESIZE`, and a resumed download whose server ignores the range.
+    fn check_size(&self, easy: &Easy, head: &ReceivedHead) -> Result<(), Failure> {
+        let state = easy.state.borrow();
+        let max = state.options.values.number(Id::MAXFILESIZE_LARGE);
+        let is_body_wanted = !head.is_interim
+            && state.transfer.as_ref().is_some_and(|transfer| !transfer.response.ignores_body);
+        let len = head.len.and_then(|len| i64::try_from(len).ok()).filter(|_| is_body_wanted);
+        match len {
+            Some(len) if max > 0 && len > max => {
+                Err(Failure::new(CurlCode::FileSizeExceeded, "Maximum file size exceeded"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn deliver_line(&self, easy: &Easy, line: &[u8], border: &dyn CBorder) -> Result<(), Failure> {
+        let (call, in_body) = {
+            let state = easy.state.borrow();
+            let values = &state.options.values;
+            let (function, data) =
+                (values.pointer(Id::HEADERFUNCTION), values.pointer(Id::HEADERDATA));
+            let call = match (function.is_null(), data.is_null()) {
+                (true, true) => None,
+                (true, false) => Some((values.pointer(Id::WRITEFUNCTION), data)),
+                (false, _) => Some((function, data)),
+            };
+            (call, values.is_on(Id::HEADER))
+        };
+        if let Some((function, data)) = call
+            && self.call(|| border.write(function, data, line)) != line.len()
+        {
+            return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
+        }
+        match in_body {
+            true => self.deliver_data(easy, Bytes::copy_from_slice(line), border),
+            false => Ok(()),
+        }
+    }
+
+    /// Delivers a piece of the body, or keeps it while the application has paused.
+    pub(crate) fn deliver_data(
+        &self,
+        easy: &Easy,
+        bytes: Bytes,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let is_held = easy.with_state(|state| {
+            let Some(transfer) = &mut state.transfer else { return true };
+            let len = bytes.len() as u64;
+            transfer.download.received += len;
+            state.info.received += i64::try_from(len).unwrap_or(i64::MAX);
+            if transfer.response.ignores_body {
+                return true;
+            }
+            if transfer.download.is_paused {
+                transfer.download.held.push(bytes.clone());
+            }
+            transfer.download.is_paused
+        });
+        if is_held {
+            return Ok(());
+        }
+        self.debug(easy, DebugKind::DataIn, &bytes, border);
+        self.write_body(easy, bytes, border)
+    }
+
+    fn write_body(&self, easy: &Easy, bytes: Bytes, border: &dyn CBorder) -> Result<(), Failure> {
+        let (function, data) = (easy.pointer(Id::WRITEFUNCTION), easy.pointer(Id::WRITEDATA));
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let piece = rest.slice(..rest.len().min(WRITE_SIZE_MAX));
+            match self.write(function, data, &piece, border) {
+                Written::Accepted => rest = rest.slice(piece.len()..),
+                Written::Paused => {
+                    self.hold(easy, rest);
+                    return Ok(());
+                }
+                Written::Refused => {
+                    return Err(Failure::new(
+                        CurlCode::WriteError,
+                        "Failure writing output to destination",
+                    ));
+                }
+            }
+            // The callback may have paused the transfer, or ended it by removing its handle.
+            let is_paused = easy.with_state(|state| {
+                state.transfer.as_ref().is_none_or(|transfer| transfer.download.is_paused)
+            });
+            if is_paused && !rest.is_empty() {
+                self.hold(easy, rest);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        function: CPointer,
+        data: CPointer,
+        piece: &[u8],
+        border: &dyn CBorder,
+    ) -> Written {
+        match self.call(|| border.write(function, data, piece)) {
+            WRITE_PAUSE => Written::Paused,
+            len if len == piece.len() => Written::Accepted,
+            _ => Written::Refused,
+        }
+    }
+
+    /// Keeps a piece in front of those that came later, and stops the server.
+    fn hold(&self, easy: &Easy, bytes: Bytes) {
+        let id = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut()?;
+            transfer.download.is_paused = true;
+            transfer.download.held.insert(0, bytes);
+            transfer.id
+        });
+        if let Some(id) = id {
+            self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.pause(id)));
+        }
+    }
+
+    /// Pauses receiving, or resumes it and delivers what was held.
+    ///
+    /// # Errors
+    /// The write callback refuses what was held.
+    pub(crate) fn pause_download(
+        &self,
+        easy: &Rc<Easy>,
+        pauses: bool,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let (id, was_paused) = easy.with_state(|state| match &mut state.transfer {
+            Some(transfer) => {
+                (transfer.id, std::mem::replace(&mut transfer.download.is_paused, pauses))
+            }
+            None => (None, pauses),
+        });
+        if pauses == was_paused {
+            return Ok(());
+        }
+        if pauses {
+            if let Some(id) = id {
+                self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.pause(id)));
+            }
+            return Ok(());
+        }
+        let held = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut();
+            transfer.map(|transfer| std::mem::take(&mut transfer.download.held)).unwrap_or_default()
+        });
+        let mut held = held.into_iter();
+        while let Some(piece) = held.next() {
+            self.write_body(easy, piece, border)?;
+            let is_paused = easy.with_state(|state| match &mut state.transfer {
+                Some(transfer) if transfer.download.is_paused => {
+                    transfer.download.held.extend(held.by_ref());
+                    true
+                }
+                Some(_) => false,
+                None => true,
+            });
+            if is_paused {
+                return Ok(());
+            }
+        }
+        if let Some(id) = id {
+            self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.resume(id)));
+        }
+        self.end_held(easy, border);
+        Ok(())
+    }
+}
+
+/// `CURL_HTTP_VERSION_*`, as `CURLINFO_HTTP_VERSION` returns it.
+fn http_version(version: Version) -> i64 {
+    match version {
+        Version::Http09 => 0,
+        Version::Http10 => 1,
+        Version::Http11 => 2,
+        Version::Http2 => 3,
+    }
+}
+
+fn seconds(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok().filter(|seconds| *seconds >= 0)
+}
+
+/// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.
+const WRITE_SIZE_MAX: usize = 16_384;

@@ -1,0 +1,92 @@
+//! Easy handles: options, the transfer that they describe, and what is known after it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::code::CurlCode;
+use crate::easy_options::{Argument, EasyOptions};
+use crate::handles::{Easy, EasyState, Multi};
+use crate::info::{self, InfoId, InfoValue};
+use crate::option::OptionId;
+use crate::values::CPointer;
+
+impl Easy {
+    /// A handle with the default options (curl_easy_init(3)). `handle`: its address in C.
+    pub fn new(handle: CPointer) -> Rc<Self> {
+        Self::with(handle, EasyState::default())
+    }
+
+    fn with(handle: CPointer, state: EasyState) -> Rc<Self> {
+        Rc::new(Self {
+            handle,
+            state: RefCell::new(state),
+            multi: RefCell::default(),
+            private: RefCell::default(),
+        })
+    }
+
+    /// A handle with the same options (curl_easy_duphandle(3)).
+    pub fn duplicate(&self, handle: CPointer) -> Rc<Self> {
+        let options = self.state.borrow().options.clone();
+        Self::with(handle, EasyState { options, ..EasyState::default() })
+    }
+
+    /// Returns all options to their defaults (curl_easy_reset(3)). Connections are kept, and so is
+    /// what is known of the last transfer.
+    pub fn reset(&self) {
+        self.state.borrow_mut().options = EasyOptions::default();
+    }
+
+    /// Sets an option (curl_easy_setopt(3)).
+    ///
+    /// # Errors
+    /// As [`EasyOptions::set`].
+    pub fn set(&self, id: OptionId, argument: Argument<'_>) -> Result<(), CurlCode> {
+        self.state.borrow_mut().options.set(id, argument)
+    }
+
+    /// The handle in C.
+    pub fn handle(&self) -> CPointer {
+        self.handle
+    }
+
+    /// `CURLOPT_POSTFIELDSIZE`, if it was set.
+    pub fn announced_size(&self) -> Option<usize> {
+        let size = self.state.borrow().options.values.number(OptionId::POSTFIELDSIZE_LARGE);
+        usize::try_from(size).ok()
+    }
+
+    /// Information about the last transfer (curl_easy_getinfo(3)).
+    ///
+    /// # Errors
+    /// There is none of this number.
+    pub fn info(&self, id: InfoId) -> Result<InfoValue, CurlCode> {
+        let state = self.state.borrow();
+        info::value(&state.info, &state.options.values, id)
+    }
+
+    /// True while it is in a multi handle.
+    pub fn is_added(&self) -> bool {
+        self.multi.borrow().strong_count() > 0
+    }
+
+    /// The multi handle that it was added to.
+    pub fn multi(&self) -> Option<Rc<Multi>> {
+        self.multi.borrow().upgrade()
+    }
+
+    /// The multi handle of `curl_easy_perform`; `make` if there is none.
+    pub(crate) fn private(&self, make: impl FnOnce() -> Rc<Multi>) -> Rc<Multi> {
+        Rc::clone(self.private.borrow_mut().get_or_insert_with(make))
+    }
+
+    /// Calls `act` with the state.
+    pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut EasyState) -> T) -> T {
+        act(&mut self.state.borrow_mut())
+    }
+
+    /// The address of an option, for a callback.
+    pub(crate) fn pointer(&self, id: OptionId) -> CPointer {
+        self.state.borrow().options.values.pointer(id)
+    }
+}

@@ -1,0 +1,119 @@
+//! Events of the client, kept until nothing is borrowed: only then the application is called.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use fulmar_client::{Application, Context, Done, TransferEvent, TransferId};
+use fulmar_proto::{Headers, Response, Version};
+
+/// An event of a request.
+#[derive(Debug)]
+pub(crate) enum HopEvent {
+    /// An interim response, or the head of the response.
+    Head(ReceivedHead),
+    /// The first bytes of a malformed head, and how many of them are sound lines.
+    MalformedHead(Vec<u8>, usize),
+    Data(Bytes),
+    /// The lines behind a body.
+    Trailers(Vec<u8>),
+    /// There is room for more of the request's body.
+    Writable,
+    Upgraded,
+    Done(Box<Done>),
+}
+
+/// A received head.
+#[derive(Debug)]
+pub(crate) struct ReceivedHead {
+    /// The lines as they are delivered, with the empty one.
+    pub(crate) bytes: Vec<u8>,
+    /// 0 for the body of HTTP/0.9.
+    pub(crate) status: u16,
+    pub(crate) version: Version,
+    pub(crate) is_interim: bool,
+    /// The length of the body, if it is known.
+    pub(crate) len: Option<u64>,
+}
+
+/// The application of the client: a queue.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueue {
+    events: VecDeque<(TransferId, HopEvent)>,
+}
+
+impl EventQueue {
+    pub(crate) fn pop(&mut self) -> Option<(TransferId, HopEvent)> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+}
+
+impl Application for EventQueue {
+    fn handle(&mut self, _: &mut Context<'_>, id: TransferId, event: TransferEvent<'_>) {
+        let event = match event {
+            TransferEvent::Informational(response) => {
+                HopEvent::Head(ReceivedHead::new(response, None, true))
+            }
+            TransferEvent::Head { response, len } => {
+                HopEvent::Head(ReceivedHead::new(response, len, false))
+            }
+            TransferEvent::Redirect { .. } => unreachable!("redirects are followed here"),
+            TransferEvent::MalformedHead { received, judged, .. } => {
+                let shown = received.len().min(judged.max(STATUS_LINE_SHOWN));
+                HopEvent::MalformedHead(received[..shown].to_vec(), judged)
+            }
+            TransferEvent::Trailers(fields) => HopEvent::Trailers(section(b"", fields)),
+            TransferEvent::Data(bytes) => HopEvent::Data(bytes),
+            TransferEvent::Writable => HopEvent::Writable,
+            TransferEvent::Upgraded => HopEvent::Upgraded,
+            TransferEvent::Done(done) => HopEvent::Done(Box::new(done)),
+        };
+        self.events.push_back((id, event));
+    }
+}
+
+impl ReceivedHead {
+    fn new(response: Response<'_>, len: Option<u64>, is_interim: bool) -> Self {
+        let Response { status, version, headers, .. } = response;
+        let start_line = match version {
+            Version::Http2 => format!("HTTP/2 {status} \r\n"),
+            Version::Http10 => format!("HTTP/1.0 {status}\r\n"),
+            Version::Http09 | Version::Http11 => format!("HTTP/1.1 {status}\r\n"),
+        };
+        let bytes = section(start_line.as_bytes(), headers);
+        let status = if version == Version::Http09 { 0 } else { status };
+        Self { bytes, status, version, is_interim, len }
+    }
+
+    /// The lines, each with its end.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.split_inclusive(|byte| *byte == b'\n')
+    }
+
+    /// The value of the last field of a name.
+    pub(crate) fn value(&self, name: &str) -> Option<&[u8]> {
+        let value = |line| crate::custom_fields::names(line, name).then(|| &line[name.len() + 1..]);
+        self.lines().filter_map(value).last().map(<[u8]>::trim_ascii)
+    }
+}
+
+/// The lines of a section as they were received; in HTTP/2, in the form of HTTP/1.
+fn section(start_line: &[u8], fields: Headers<'_>) -> Vec<u8> {
+    if let Some(received) = fields.received() {
+        return received.to_vec();
+    }
+    let mut bytes = start_line.to_vec();
+    for (name, value) in fields.iter() {
+        for piece in [name, b": ", value, b"\r\n"] {
+            bytes.extend_from_slice(piece);
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// The bytes of a status line that the text of an error needs.
+const STATUS_LINE_SHOWN: usize = 64;

@@ -1,0 +1,196 @@
+//! Why a transfer failed: the code, and the text for `CURLOPT_ERRORBUFFER` and verbose output.
+
+use std::borrow::Cow;
+
+use fulmar_client::{Error, Waiting};
+use fulmar_proto::PeerError;
+use fulmar_proto::h1::LIBCURL_HEADS_SIZE_MAX;
+use fulmar_tls::TlsError;
+
+use crate::code::CurlCode;
+use crate::hop_response::HopResponse;
+
+/// A code with its text. Without a text, that of the code is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: CurlCode,
+    pub(crate) text: Cow<'static, str>,
+}
+
+/// What the texts of failures name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailureContext<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) elapsed_ms: u128,
+    /// Bytes of heads that have arrived.
+    pub(crate) heads: i64,
+    /// Body bytes that have arrived.
+    pub(crate) received: u64,
+    pub(crate) response: &'a HopResponse,
+}
+
+impl Failure {
+    pub(crate) fn new(code: CurlCode, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    /// The failure of an exchange.
+    pub(crate) fn of(error: &Error, context: FailureContext<'_>) -> Self {
+        let FailureContext { host, port, elapsed_ms, .. } = context;
+        match error {
+            Error::Resolve(_) => {
+                Self::new(CurlCode::CouldntResolveHost, format!("Could not resolve host: {host}"))
+            }
+            Error::ResolveProxy(proxy) => Self::new(
+                CurlCode::CouldntResolveProxy,
+                format!("Could not resolve proxy: {}", proxy.host),
+            ),
+            Error::Connect(_) => Self::new(
+                CurlCode::CouldntConnect,
+                format!(
+                    "Failed to connect to {host} port {port} after {elapsed_ms} ms: Couldn't \
+                     connect to server"
+                ),
+            ),
+            Error::Layer(error) if error.is::<TlsError>() => {
+                Self::new(tls_code(error.downcast_ref()), error.to_string())
+            }
+            Error::Layer(_) | Error::Proxy(_) => Self::new(CurlCode::Proxy, error.to_string()),
+            Error::Closed => Self::new(CurlCode::GotNothing, "Empty reply from server"),
+            Error::Peer(error) => malformed(*error, context),
+            Error::Reset(code) => Self::new(
+                CurlCode::Http2Stream,
+                format!("HTTP/2 stream was not closed cleanly: {code}"),
+            ),
+            Error::Io(error) => {
+                Self::new(CurlCode::RecvError, format!("Recv failure: {}", reason(error)))
+            }
+            Error::TimedOut(waiting) => timed_out(*waiting, context),
+            Error::TooSlow => Self::new(CurlCode::OperationTimedOut, "Operation too slow"),
+            Error::TooLarge => Self::new(CurlCode::FileSizeExceeded, "Maximum file size exceeded"),
+            Error::NotReplayable => {
+                Self::new(CurlCode::SendFailRewind, "necessary data rewind wasn't possible")
+            }
+            Error::Coding(error) => Self::new(CurlCode::BadContentEncoding, error.to_string()),
+            Error::Write(error) => Self::new(CurlCode::WriteError, error.to_string()),
+            error => Self::new(CurlCode::RecvError, error.to_string()),
+        }
+    }
+}
+
+/// The server has broken the protocol.
+fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
+    let FailureContext { received, response, heads, .. } = context;
+    match error {
+        PeerError::UnexpectedEof if !response.has_head => {
+            Failure::new(CurlCode::GotNothing, "Empty reply from server")
+        }
+        PeerError::UnexpectedEof => Failure::new(
+            CurlCode::PartialFile,
+            match response.content_length {
+                Some(len) => format!(
+                    "transfer closed with {} bytes remaining to read",
+                    len.saturating_sub(received)
+                ),
+                None => "transfer closed with outstanding read data remaining".into(),
+            },
+        ),
+        PeerError::BadStartLine => {
+            Failure::new(CurlCode::UnsupportedProtocol, "Received HTTP/0.9 when not allowed")
+        }
+        PeerError::BadVersion => Failure::new(
+            CurlCode::UnsupportedProtocol,
+            match response.malformed.as_deref().and_then(version_of) {
+                Some(version) => format!("Unsupported HTTP version ({version}) in response"),
+                None => "Unsupported HTTP version in response".into(),
+            },
+        ),
+        PeerError::BadStatus => Failure::new(
+            CurlCode::UnsupportedProtocol,
+            "Unsupported response code in HTTP response",
+        ),
+        PeerError::NulInHead => Failure::new(CurlCode::WeirdServerReply, "Nul byte in header"),
+        PeerError::MissingColon => Failure::new(CurlCode::WeirdServerReply, "Header without colon"),
+        PeerError::BadLength => {
+            Failure::new(CurlCode::WeirdServerReply, "Invalid Content-Length: value")
+        }
+        PeerError::LineTooLong => Failure::new(CurlCode::OutOfMemory, ""),
+        PeerError::BadField | PeerError::BadTrailer => {
+            Failure::new(CurlCode::BadFunctionArgument, "")
+        }
+        PeerError::BadChunk => {
+            Failure::new(CurlCode::RecvError, "Failed reading the chunked-encoded stream")
+        }
+        PeerError::HeadTooLarge => Failure::new(
+            CurlCode::RecvError,
+            format!("Too large response headers: {heads} > {LIBCURL_HEADS_SIZE_MAX}"),
+        ),
+        PeerError::Http2(code) => Failure::new(CurlCode::Http2, code.to_string()),
+        error => Failure::new(CurlCode::RecvError, error.to_string()),
+    }
+}
+
+/// The version of a status line, in the form `major.minor`, if it has one digit for each.
+fn version_of(line: &[u8]) -> Option<String> {
+    match line.get(5..)? {
+        [major, b'.', minor, b' ', ..] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            Some(format!("{}.{}", char::from(*major), char::from(*minor)))
+        }
+        [major, b' ', ..] if major.is_ascii_digit() && *major != b'1' => {
+            Some(format!("{}.0", char::from(*major)))
+        }
+        _ => None,
+    }
+}
+
+fn timed_out(waiting: Waiting, context: FailureContext<'_>) -> Failure {
+    let FailureContext { elapsed_ms, received, response, .. } = context;
+    let text = match waiting {
+        Waiting::Name | Waiting::ProxyName => {
+            format!("Resolving timed out after {elapsed_ms} milliseconds")
+        }
+        Waiting::Queue | Waiting::Connect | Waiting::Handshake => {
+            format!("Connection timed out after {elapsed_ms} milliseconds")
+        }
+        _ => {
+            let of =
+                response.content_length.map(|len| format!(" out of {len}")).unwrap_or_default();
+            format!(
+                "Operation timed out after {elapsed_ms} milliseconds with {received}{of} bytes \
+                 received"
+            )
+        }
+    };
+    Failure::new(CurlCode::OperationTimedOut, text)
+}
+
+/// Errors of certificates have codes of their own.
+fn tls_code(error: Option<&TlsError>) -> CurlCode {
+    match error {
+        Some(
+            TlsError::Expired
+            | TlsError::NotYetValid
+            | TlsError::WrongHost { .. }
+            | TlsError::UnknownIssuer
+            | TlsError::AuthorityAsServer
+            | TlsError::CertificateVersion
+            | TlsError::Revoked
+            | TlsError::BadSignature
+            | TlsError::WrongPurpose
+            | TlsError::NameConstraint
+            | TlsError::BadCertificate(_),
+        ) => CurlCode::PeerFailedVerification,
+        Some(TlsError::PinMismatch) => CurlCode::SslPinnedPubKeyNotMatch,
+        _ => CurlCode::SslConnectError,
+    }
+}
+
+/// The text of an error of the system, without the number that Rust adds.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,65 @@
+//! What easy and multi handles hold. They name each other, so they are in one module.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+
+use fulmar_client::{Client, TransferId};
+use fulmar_drive::{ExternalLoop, Reactor};
+use fulmar_tls::ClientTls;
+
+use crate::code::CurlCode;
+use crate::easy_options::EasyOptions;
+use crate::events::EventQueue;
+use crate::info::TransferInfo;
+use crate::multi_options::MultiOptions;
+use crate::transfer::EasyTransfer;
+use crate::values::CPointer;
+use crate::watched::WatchedSockets;
+
+/// An easy handle. Nothing of it is borrowed while C runs, so that callbacks may use it.
+#[derive(Debug)]
+pub struct Easy {
+    /// The handle in C, for callbacks.
+    pub(crate) handle: CPointer,
+    pub(crate) state: RefCell<EasyState>,
+    /// The multi handle that it was added to.
+    pub(crate) multi: RefCell<Weak<Multi>>,
+    /// The multi handle of `curl_easy_perform`, with its connections.
+    pub(crate) private: RefCell<Option<Rc<Multi>>>,
+}
+
+/// What an easy handle keeps.
+#[derive(Debug, Default)]
+pub(crate) struct EasyState {
+    pub(crate) options: EasyOptions,
+    pub(crate) info: TransferInfo,
+    pub(crate) transfer: Option<Box<EasyTransfer>>,
+}
+
+/// A multi handle.
+#[derive(Debug)]
+pub struct Multi {
+    /// The handle in C, for callbacks.
+    pub(crate) handle: CPointer,
+    pub(crate) options: RefCell<MultiOptions>,
+    pub(crate) reactor: RefCell<Reactor<Client<EventQueue>, ExternalLoop>>,
+    pub(crate) sockets: RefCell<WatchedSockets>,
+    /// The TLS configurations of its transfers.
+    pub(crate) tls: RefCell<Vec<ClientTls>>,
+    /// All handles in it, in the order of their addition.
+    pub(crate) added: RefCell<Vec<Rc<Easy>>>,
+    /// Handles by the index of their client's transfer.
+    pub(crate) active: RefCell<Vec<Option<ActiveHop>>>,
+    /// Requests to start at the next action.
+    pub(crate) pending: RefCell<VecDeque<Rc<Easy>>>,
+    pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,
+    /// A callback is running.
+    pub(crate) is_calling: Cell<bool>,
+    /// A function has panicked: the tables may be half changed.
+    pub(crate) is_poisoned: Cell<bool>,
+    pub(crate) this: Weak<Self>,
+}
+
+/// A request that is under way, and its handle.
+pub(crate) type ActiveHop = (TransferId, Rc<Easy>);

@@ -1,0 +1,14 @@
+//! The response to a request of a transfer.
+
+/// What the current response has said.
+#[derive(Debug, Default)]
+pub(crate) struct HopResponse {
+    pub(crate) status: i64,
+    pub(crate) has_head: bool,
+    /// The first bytes of a malformed head.
+    pub(crate) malformed: Option<Vec<u8>>,
+    pub(crate) location: Option<Vec<u8>>,
+    pub(crate) content_length: Option<u64>,
+    /// The body is not delivered: another request follows.
+    pub(crate) ignores_body: bool,
+}

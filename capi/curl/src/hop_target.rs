@@ -1,0 +1,136 @@
+//! Where a request of a transfer goes: the parts of its URL that the head and the connection need.
+
+use crate::code::{CurlCode, UrlCode};
+use crate::easy_options::EasyOptions;
+use crate::failure::Failure;
+use crate::option::OptionId as Id;
+use crate::url::{CurlUrl, UrlFlags, UrlPart};
+
+/// A URL of HTTP, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct HopTarget {
+    pub(crate) is_secure: bool,
+    /// Without brackets; a name beyond ASCII in punycode.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Path and query.
+    pub(crate) path: Vec<u8>,
+    pub(crate) user: Option<Vec<u8>>,
+    pub(crate) password: Option<Vec<u8>>,
+    /// The whole URL (`CURLINFO_EFFECTIVE_URL`).
+    pub(crate) url: Vec<u8>,
+    parsed: CurlUrl,
+}
+
+impl HopTarget {
+    /// Takes the URL of an option apart.
+    pub(crate) fn parse(text: &[u8], options: &EasyOptions) -> Result<Self, Failure> {
+        let mut flags = UrlFlags::GUESS_SCHEME | UrlFlags::NON_SUPPORT_SCHEME;
+        if options.values.is_on(Id::DISALLOW_USERNAME_IN_URL) {
+            flags = flags | UrlFlags::DISALLOW_USER;
+        }
+        if options.values.is_on(Id::PATH_AS_IS) {
+            flags = flags | UrlFlags::PATH_AS_IS;
+        }
+        let scheme = options.values.bytes(Id::DEFAULT_PROTOCOL);
+        let scheme = scheme.filter(|_| memchr::memmem::find(text, b"://").is_none());
+        let text = match scheme {
+            Some(scheme) => [&scheme[..], b"://", text].concat(),
+            None => text.to_vec(),
+        };
+        let mut parsed = CurlUrl::new();
+        parsed.set(UrlPart::Url, &text, flags).map_err(rejected)?;
+        let mut target = Self::of(parsed)?;
+        if let Some(port) = port_of(options) {
+            target.port = port;
+        }
+        Ok(target)
+    }
+
+    /// The target of a redirect.
+    pub(crate) fn join(&self, location: &[u8], options: &EasyOptions) -> Result<Self, Failure> {
+        let mut parsed = self.parsed.clone();
+        let flags = UrlFlags::URLENCODE | UrlFlags::ALLOW_SPACE;
+        parsed.set(UrlPart::Url, location, flags).map_err(rejected)?;
+        let mut target = Self::of(parsed)?;
+        // CURLOPT_PORT holds for the first host, as far as a redirect names no port.
+        let has_port = target.parsed.get(UrlPart::Port, UrlFlags::default()).is_ok();
+        if let Some(port) = port_of(options).filter(|_| !has_port && target.host == self.host) {
+            target.port = port;
+        }
+        Ok(target)
+    }
+
+    fn of(parsed: CurlUrl) -> Result<Self, Failure> {
+        let get = |part, flags| parsed.get(part, flags);
+        let scheme = get(UrlPart::Scheme, UrlFlags::default()).map_err(rejected)?;
+        let is_secure = match &scheme[..] {
+            b"http" => false,
+            b"https" => true,
+            other => {
+                let name = String::from_utf8_lossy(other);
+                return Err(Failure::new(
+                    CurlCode::UnsupportedProtocol,
+                    format!("Protocol \"{name}\" not supported or disabled in libcurl"),
+                ));
+            }
+        };
+        let host = get(UrlPart::Host, UrlFlags::PUNYCODE).map_err(rejected)?;
+        let host = String::from_utf8(host).map_err(|_| rejected(UrlCode::BadHostname))?;
+        let port = get(UrlPart::Port, UrlFlags::DEFAULT_PORT).map_err(rejected)?;
+        let port = std::str::from_utf8(&port).ok().and_then(|port| port.parse().ok());
+        let mut path = get(UrlPart::Path, UrlFlags::URLENCODE).map_err(rejected)?;
+        if let Ok(query) = get(UrlPart::Query, UrlFlags::default()) {
+            path.push(b'?');
+            path.extend_from_slice(&query);
+        }
+        Ok(Self {
+            is_secure,
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: port.ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
+            path,
+            user: get(UrlPart::User, UrlFlags::URLDECODE).ok(),
+            password: get(UrlPart::Password, UrlFlags::URLDECODE).ok(),
+            url: get(UrlPart::Url, UrlFlags::default()).map_err(rejected)?,
+            parsed,
+        })
+    }
+
+    /// The value of `Host`: without the port that belongs to the scheme.
+    pub(crate) fn host_field(&self) -> String {
+        let host = self.bracketed();
+        match (self.is_secure, self.port) {
+            (true, 443) | (false, 80) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The origin as a URL, which selects the connection.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}:{}/", self.bracketed(), self.port)
+    }
+
+    fn bracketed(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        }
+    }
+}
+
+/// `CURLOPT_PORT`.
+fn port_of(options: &EasyOptions) -> Option<u16> {
+    u16::try_from(options.values.number(Id::PORT)).ok().filter(|port| *port > 0)
+}
+
+/// The code of a refused URL. libcurl has no further text for it.
+fn rejected(code: UrlCode) -> Failure {
+    let code = match code {
+        UrlCode::UnsupportedScheme => CurlCode::UnsupportedProtocol,
+        UrlCode::UserNotAllowed => CurlCode::LoginDenied,
+        UrlCode::OutOfMemory => CurlCode::OutOfMemory,
+        _ => CurlCode::UrlMalformat,
+    };
+    Failure::new(code, "")
+}

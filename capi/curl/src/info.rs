@@ -1,0 +1,222 @@
+//! What `curl_easy_getinfo` returns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::code::CurlCode;
+use crate::option::OptionId;
+use crate::values::{CPointer, OptionValues};
+
+/// The number of an information (`CURLINFO_*`): the upper bits are its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InfoId(pub i32);
+
+/// A value with the type that its number has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InfoValue {
+    /// `char *`.
+    Text(Option<Arc<[u8]>>),
+    /// `long`.
+    Long(i64),
+    /// `double`.
+    Double(f64),
+    /// A pointer, or a list.
+    Pointer(CPointer),
+    /// `curl_socket_t`.
+    Socket(i32),
+    /// `curl_off_t`.
+    Offset(i64),
+}
+
+/// What is known of the last transfer.
+#[derive(Clone, Debug, Default)]
+pub struct TransferInfo {
+    /// The URL of the last request.
+    pub effective_url: Vec<u8>,
+    /// Its method.
+    pub effective_method: Vec<u8>,
+    /// The status of the last response.
+    pub status: i64,
+    /// 0, or a `CURL_HTTP_VERSION`.
+    pub http_version: i64,
+    /// Bytes of received heads.
+    pub header_size: i64,
+    /// Bytes of sent heads.
+    pub request_size: i64,
+    /// Redirects that were followed.
+    pub redirects: i64,
+    /// The URL of the redirect that was not followed.
+    pub redirect_url: Option<Vec<u8>>,
+    /// Body bytes that were received.
+    pub received: i64,
+    /// Body bytes that were sent.
+    pub sent: i64,
+    /// The declared length of the response; -1 without one.
+    pub content_length: i64,
+    /// The declared length of the request; -1 without one.
+    pub upload_length: i64,
+    /// The value of `Content-Type`.
+    pub content_type: Option<Vec<u8>>,
+    /// Connections that were opened.
+    pub connects: i64,
+    /// The address of the peer.
+    pub peer: Option<std::net::SocketAddr>,
+    /// The local address.
+    pub local: Option<std::net::SocketAddr>,
+    /// `Retry-After` in seconds.
+    pub retry_after: i64,
+    /// The error of the system behind a failure.
+    pub os_error: i64,
+    /// True if `CURLOPT_TIMECONDITION` was not met.
+    pub is_condition_unmet: bool,
+    /// From the start to the end.
+    pub total: Duration,
+    /// From the start until the name was resolved.
+    pub name: Duration,
+    /// Until the connection was established.
+    pub connect: Duration,
+    /// Until TLS was established.
+    pub handshake: Duration,
+    /// Until the request was sent.
+    pub pretransfer: Duration,
+    /// Until the first byte of the response.
+    pub first_byte: Duration,
+    /// For all redirects.
+    pub redirect: Duration,
+}
+
+/// The information with a number, from what is known and the options.
+pub(crate) fn value(
+    info: &TransferInfo,
+    values: &OptionValues,
+    id: InfoId,
+) -> Result<InfoValue, CurlCode> {
+    let number = id.0 & INFO_MASK;
+    let value = match id.0 & TYPE_MASK {
+        TYPE_TEXT => match number {
+            PRIVATE => InfoValue::Pointer(values.pointer(OptionId::PRIVATE)),
+            _ => InfoValue::Text(info.text(number, |id| values.bytes(id).cloned())?),
+        },
+        TYPE_LONG => InfoValue::Long(info.long(number)?),
+        TYPE_DOUBLE => InfoValue::Double(info.double(number)?),
+        TYPE_OFFSET => InfoValue::Offset(info.offset(number)?),
+        TYPE_POINTER if POINTERS.contains(&number) => InfoValue::Pointer(CPointer::NULL),
+        TYPE_SOCKET if number == ACTIVE_SOCKET => InfoValue::Socket(-1),
+        _ => return Err(CurlCode::UnknownOption),
+    };
+    Ok(value)
+}
+
+impl TransferInfo {
+    fn text(
+        &self,
+        number: i32,
+        option: impl Fn(OptionId) -> Option<Arc<[u8]>>,
+    ) -> Result<Option<Arc<[u8]>>, CurlCode> {
+        let text = |text: &[u8]| Some(Arc::from(text));
+        let address = |address: Option<std::net::SocketAddr>| {
+            let text = address.map_or_else(String::new, |address| address.ip().to_string());
+            Some(Arc::from(text.as_bytes()))
+        };
+        Ok(match number {
+            1 => text(&self.effective_url),
+            18 => self.content_type.as_deref().and_then(text),
+            31 => self.redirect_url.as_deref().and_then(text),
+            32 => address(self.peer),
+            41 => address(self.local),
+            49 if self.effective_url.is_empty() => None,
+            49 => {
+                let end = self.effective_url.iter().position(|byte| *byte == b':').unwrap_or(0);
+                text(&self.effective_url[..end].to_ascii_uppercase())
+            }
+            58 => text(&self.effective_method).filter(|method| !method.is_empty()),
+            60 => option(OptionId::REFERER),
+            61 => option(OptionId::CAINFO),
+            62 => option(OptionId::CAPATH),
+            // Of FTP and RTSP.
+            30 | 36 => None,
+            _ => return Err(CurlCode::UnknownOption),
+        })
+    }
+
+    fn long(&self, number: i32) -> Result<i64, CurlCode> {
+        let port = |address: Option<std::net::SocketAddr>| {
+            address.map_or(0, |address| i64::from(address.port()))
+        };
+        Ok(match number {
+            2 => self.status,
+            11 => self.header_size,
+            12 => self.request_size,
+            14 => -1,
+            20 => self.redirects,
+            25 => self.os_error,
+            26 => self.connects,
+            35 => self.is_condition_unmet.into(),
+            40 => port(self.peer),
+            42 => port(self.local),
+            46 => self.http_version,
+            43 => -1, // the last socket, for 32 bits
+            // Results of verification, schemes of authentication, a proxy, RTSP.
+            13 | 22 | 23 | 24 | 37 | 38 | 39 | 47 | 48 | 59 => 0,
+            _ => return Err(CurlCode::UnknownOption),
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "the interface has floating point numbers")]
+    fn double(&self, number: i32) -> Result<f64, CurlCode> {
+        let offset = |number| self.offset(number).map(|value| value as f64);
+        let seconds = |time: Duration| Ok(time.as_secs_f64());
+        match number {
+            3 => seconds(self.total),
+            4 => seconds(self.name),
+            5 => seconds(self.connect),
+            6 => seconds(self.pretransfer),
+            7..=10 | 15 | 16 => offset(number),
+            17 => seconds(self.first_byte),
+            19 => seconds(self.redirect),
+            33 => seconds(self.handshake),
+            _ => Err(CurlCode::UnknownOption),
+        }
+    }
+
+    fn offset(&self, number: i32) -> Result<i64, CurlCode> {
+        let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let speed = |bytes: i64| match micros(self.total) {
+            0 => bytes,
+            total => {
+                i64::try_from(i128::from(bytes) * 1_000_000 / i128::from(total)).unwrap_or(i64::MAX)
+            }
+        };
+        Ok(match number {
+            7 => self.sent,
+            8 => self.received,
+            9 => speed(self.received),
+            10 => speed(self.sent),
+            14 => -1,
+            15 => self.content_length,
+            16 => self.upload_length,
+            50 => micros(self.total),
+            51 => micros(self.name),
+            52 => micros(self.connect),
+            53 => micros(self.pretransfer),
+            54 => micros(self.first_byte),
+            55 => micros(self.redirect),
+            56 => micros(self.handshake),
+            57 => self.retry_after,
+            _ => return Err(CurlCode::UnknownOption),
+        })
+    }
+}
+
+const INFO_MASK: i32 = 0x000f_ffff;
+const TYPE_MASK: i32 = 0x00f0_0000;
+const TYPE_TEXT: i32 = 0x0010_0000;
+const TYPE_LONG: i32 = 0x0020_0000;
+const TYPE_DOUBLE: i32 = 0x0030_0000;
+const TYPE_POINTER: i32 = 0x0040_0000;
+const TYPE_SOCKET: i32 = 0x0050_0000;
+const TYPE_OFFSET: i32 = 0x0060_0000;
+const PRIVATE: i32 = 21;
+const ACTIVE_SOCKET: i32 = 44;
+/// Engines of OpenSSL, cookies, certificates, and the TLS session.
+const POINTERS: [i32; 5] = [27, 28, 34, 43, 45];

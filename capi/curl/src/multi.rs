@@ -1,0 +1,335 @@
+//! Multi handles: transfers that share connections in one loop of the application.
+//!
+//! Everything happens in the thread of the caller. An action lets the reactor work, and then
+//! delivers what has happened, one event at a time, with nothing borrowed: callbacks may use every
+//! function that libcurl allows them to use.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::RawFd;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use fulmar_client::{Client, Config, TransferId};
+use fulmar_drive::{Change, ExternalLoop, Reactor, Ready, Tag};
+use fulmar_sys as sys;
+
+use crate::border::CBorder;
+use crate::code::{CurlCode, MultiCode};
+use crate::easy_options::Argument;
+use crate::events::{EventQueue, HopEvent};
+use crate::failure::Failure;
+use crate::handles::{Easy, Multi};
+use crate::values::CPointer;
+
+/// What an action is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultiAction {
+    /// Whatever is due, and all descriptors.
+    Perform,
+    /// The timer has expired (`CURL_SOCKET_TIMEOUT`).
+    Timeout,
+    /// A descriptor is ready, in the way of `CURL_CSELECT_*`; without one the kernel is queried.
+    Socket(RawFd, i32),
+}
+
+impl Multi {
+    /// An empty handle. `handle`: its address in C.
+    pub fn new(handle: CPointer) -> Rc<Self> {
+        Rc::new_cyclic(|this| Self {
+            handle,
+            options: RefCell::default(),
+            reactor: RefCell::new(new_reactor()),
+            sockets: RefCell::default(),
+            tls: RefCell::default(),
+            is_poisoned: Cell::new(false),
+            added: RefCell::default(),
+            active: RefCell::default(),
+            pending: RefCell::default(),
+            messages: RefCell::default(),
+            is_calling: Cell::new(false),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// Adds a handle, whose transfer begins at the next action (curl_multi_add_handle(3)).
+    ///
+    /// # Errors
+    /// It is in a multi handle, or a callback is running.
+    pub fn add(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), MultiCode> {
+        if easy.is_added() {
+            return Err(MultiCode::AddedAlready);
+        }
+        self.refuse_recursion()?;
+        easy.multi.replace(Weak::clone(&self.this));
+        self.added.borrow_mut().push(Rc::clone(easy));
+        match self.begin(easy, border) {
+            Ok(()) => self.pending.borrow_mut().push_back(Rc::clone(easy)),
+            Err(failure) => self.finish(easy, Err(failure), border),
+        }
+        self.report(border)
+    }
+
+    /// Removes a handle in any state (curl_multi_remove_handle(3)). One that is in no multi handle
+    /// is no error.
+    ///
+    /// # Errors
+    /// It is in another one, or a callback is running.
+    pub fn remove(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), MultiCode> {
+        let Some(multi) = easy.multi() else { return Ok(()) };
+        if !std::ptr::eq(Rc::as_ptr(&multi), self) {
+            return Err(MultiCode::BadEasyHandle);
+        }
+        self.refuse_recursion()?;
+        self.detach(easy);
+        self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
+        self.added.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        easy.with_state(|state| state.transfer = None);
+        easy.multi.replace(Weak::new());
+        self.report(border)
+    }
+
+    /// Removes all handles, and reports the end of every descriptor (curl_multi_cleanup(3)).
+    ///
+    /// # Errors
+    /// A callback is running.
+    pub fn close(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
+        self.refuse_recursion()?;
+        let added: Vec<_> = self.added.borrow().clone();
+        for easy in added {
+            self.remove(&easy, border)?;
+        }
+        self.report(border)?;
+        for change in self.reactor.replace(new_reactor()).end() {
+            if let Change::Forget { fd, .. } = change {
+                self.report_removal(fd, border);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets an option (curl_multi_setopt(3)).
+    ///
+    /// # Errors
+    /// It is unknown, or a callback is running.
+    pub fn set(&self, option: i32, argument: Argument<'_>) -> Result<(), MultiCode> {
+        self.refuse_recursion()?;
+        self.options.borrow_mut().set(option, argument)
+    }
+
+    /// The next finished transfer with its result, and how many more there are
+    /// (curl_multi_info_read(3)).
+    pub fn read_message(&self) -> Option<(Rc<Easy>, CurlCode, usize)> {
+        if self.is_calling.get() {
+            return None;
+        }
+        let mut messages = self.messages.borrow_mut();
+        let (easy, code) = messages.pop_front()?;
+        Some((easy, code, messages.len()))
+    }
+
+    /// Transfers that have not ended.
+    pub fn running(&self) -> usize {
+        let is_running = |easy: &&Rc<Easy>| easy.state.borrow().transfer.is_some();
+        self.added.borrow().iter().filter(is_running).count()
+    }
+
+    /// Lets transfers proceed (curl_multi_perform(3), curl_multi_socket_action(3)).
+    ///
+    /// # Errors
+    /// A callback is running, or one has requested an end.
+    pub fn act(&self, action: MultiAction, border: &dyn CBorder) -> Result<(), MultiCode> {
+        self.refuse_recursion()?;
+        if self.has_pending() {
+            self.reactor.borrow_mut().check_unwatched(sys::now());
+        }
+        self.start_pending(border);
+        match action {
+            MultiAction::Perform => self.perform_ready(),
+            MultiAction::Timeout => {
+                self.forget_timer();
+                self.reactor.borrow_mut().timeout_action(sys::now());
+            }
+            MultiAction::Socket(fd, what) => {
+                let ready = Ready {
+                    read: what & SELECT_IN != 0,
+                    write: what & SELECT_OUT != 0,
+                    hangup: what & SELECT_ERR != 0,
+                    failed: what & SELECT_ERR != 0,
+                };
+                self.reactor.borrow_mut().socket_action(sys::now(), fd, ready);
+            }
+        }
+        self.drain(border);
+        self.report(border)
+    }
+
+    /// Delivers events until there is none, and no request is due.
+    fn drain(&self, border: &dyn CBorder) {
+        loop {
+            let next = self.reactor.borrow_mut().engine.application_mut().pop();
+            if let Some((id, event)) = next {
+                if let Some(easy) = self.easy_of(id) {
+                    self.deliver(&easy, event, border);
+                }
+                continue;
+            }
+            let has_started = self.start_pending(border);
+            let now = sys::now();
+            let is_due = self.reactor.borrow().deadline().is_some_and(|due| due <= now);
+            if !has_started && !is_due {
+                return;
+            }
+            self.reactor.borrow_mut().timeout_action(now);
+            if !has_started && self.reactor.borrow_mut().engine.application_mut().is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&self, easy: &Rc<Easy>, event: HopEvent, border: &dyn CBorder) {
+        let ended = match event {
+            HopEvent::Head(head) => self.deliver_head(easy, &head, border),
+            HopEvent::MalformedHead(bytes, judged) => {
+                self.deliver_malformed_head(easy, &bytes, judged, border)
+            }
+            HopEvent::Data(bytes) => self.deliver_data(easy, bytes, border),
+            HopEvent::Trailers(lines) => self.deliver_trailers(easy, &lines, border),
+            HopEvent::Writable => self.feed_upload(easy, true, border),
+            HopEvent::Upgraded => Ok(()),
+            HopEvent::Done(done) => return self.end_hop(easy, *done, border),
+        };
+        if let Err(failure) = ended {
+            self.finish(easy, Err(failure), border);
+        }
+    }
+
+    /// Starts what was added, or what follows a response. True if there was something.
+    fn start_pending(&self, border: &dyn CBorder) -> bool {
+        let mut has_started = false;
+        while let Some(easy) = self.pop_pending() {
+            has_started = true;
+            if let Err(failure) = self.start_hop(&easy, border) {
+                self.finish(&easy, Err(failure), border);
+            }
+        }
+        has_started
+    }
+
+    fn pop_pending(&self) -> Option<Rc<Easy>> {
+        self.pending.borrow_mut().pop_front()
+    }
+
+    /// Another request of a transfer is to be started.
+    pub(crate) fn queue_hop(&self, easy: &Rc<Easy>) {
+        self.pending.borrow_mut().push_back(Rc::clone(easy));
+    }
+
+    /// A request of a transfer is under way.
+    pub(crate) fn attach(&self, id: TransferId, easy: &Rc<Easy>) {
+        let mut active = self.active.borrow_mut();
+        if active.len() <= id.index() {
+            active.resize_with(id.index() + 1, || None);
+        }
+        active[id.index()] = Some((id, Rc::clone(easy)));
+    }
+
+    /// No event of a transfer's current request is delivered any more.
+    pub(crate) fn detach(&self, easy: &Rc<Easy>) {
+        let id = easy.with_state(|state| state.transfer.as_mut().and_then(|it| it.id.take()));
+        let Some(id) = id else { return };
+        self.active.borrow_mut()[id.index()] = None;
+        self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.remove(id)));
+    }
+
+    fn easy_of(&self, id: TransferId) -> Option<Rc<Easy>> {
+        let active = self.active.borrow();
+        let (known, easy) = active.get(id.index())?.as_ref()?;
+        (*known == id).then(|| Rc::clone(easy))
+    }
+
+    /// The handle whose transfer a descriptor serves.
+    pub(crate) fn handle_of(&self, tag: Tag) -> CPointer {
+        let Tag::Socket(socket) = tag else { return CPointer::NULL };
+        let id = self.reactor.borrow_mut().engine.owner(socket);
+        id.and_then(|id| self.easy_of(id)).map_or(CPointer::NULL, |easy| easy.handle())
+    }
+
+    /// A transfer has ended.
+    pub(crate) fn finish(
+        &self,
+        easy: &Rc<Easy>,
+        result: Result<(), Failure>,
+        border: &dyn CBorder,
+    ) {
+        self.detach(easy);
+        let code = match &result {
+            Ok(()) => CurlCode::Ok,
+            Err(failure) => {
+                self.report_failure(easy, failure, border);
+                failure.code
+            }
+        };
+        easy.with_state(|state| {
+            if let Some(transfer) = state.transfer.take() {
+                state.info.total = sys::now().saturating_duration_since(transfer.started);
+            }
+        });
+        self.messages.borrow_mut().push_back((Rc::clone(easy), code));
+    }
+
+    /// Runs a callback. Functions that would disturb the action refuse to run meanwhile.
+    pub(crate) fn call<T>(&self, callback: impl FnOnce() -> T) -> T {
+        let was_calling = self.is_calling.replace(true);
+        let result = callback();
+        self.is_calling.set(was_calling);
+        result
+    }
+
+    /// True while a callback is running.
+    pub fn is_calling(&self) -> bool {
+        self.is_calling.get()
+    }
+
+    /// A function has panicked: from now on all others return
+    /// [`MultiCode::InternalError`].
+    pub fn poison(&self) {
+        self.is_poisoned.set(true);
+    }
+
+    fn refuse_recursion(&self) -> Result<(), MultiCode> {
+        match (self.is_poisoned.get(), self.is_calling.get()) {
+            (true, _) => Err(MultiCode::InternalError),
+            (false, true) => Err(MultiCode::RecursiveApiCall),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// True if a request waits to be started: the timer is due at once.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+}
+
+fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
+    let config = Config {
+        idle_timeout: None, // CURLOPT_MAXAGE_CONN decides, when a connection is about to be used
+        watches_idle: false,
+        connect_timeout: None,
+        handshake_timeout: None,
+        name_timeout: None,
+        retry_after_max: Duration::ZERO,
+        ..Config::default()
+    };
+    let client = Client::new(sys::now(), sys::wall_clock(), EventQueue::default(), config);
+    let mut reactor = Reactor::new(client, ExternalLoop::level_triggered());
+    reactor.set_resolver(Box::new(fulmar_names::Names::new(fulmar_names::Options::default())));
+    reactor
+}
+
+/// `CURL_CSELECT_IN`.
+const SELECT_IN: i32 = 1;
+/// `CURL_CSELECT_OUT`.
+const SELECT_OUT: i32 = 2;
+/// `CURL_CSELECT_ERR`.
+const SELECT_ERR: i32 = 4;

@@ -1,0 +1,64 @@
+//! `curl_easy_perform` and `curl_easy_pause`: transfers of one handle.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use fulmar_sys as sys;
+
+use crate::border::CBorder;
+use crate::code::CurlCode;
+use crate::handles::{Easy, Multi};
+use crate::multi::MultiAction;
+use crate::values::CPointer;
+
+impl Easy {
+    /// Carries out the transfer (curl_easy_perform(3)): in a multi handle of its own, which keeps
+    /// the connections.
+    ///
+    /// # Errors
+    /// The code of the failure.
+    pub fn perform(self: &Rc<Self>, border: &dyn CBorder) -> Result<(), CurlCode> {
+        if self.is_added() {
+            return Err(CurlCode::FailedInit);
+        }
+        let multi = self.private(|| Multi::new(CPointer::NULL));
+        multi.add(self, border).map_err(|_| CurlCode::FailedInit)?;
+        let code = loop {
+            if multi.act(MultiAction::Perform, border).is_err() {
+                break CurlCode::RecursiveApiCall;
+            }
+            if let Some((_, code, _)) = multi.read_message() {
+                break code;
+            }
+            multi.wait(&mut sys::PollSet::default(), PERFORM_WAIT_MAX);
+        };
+        multi.remove(self, border).map_err(|_| CurlCode::RecursiveApiCall)?;
+        match code {
+            CurlCode::Ok => Ok(()),
+            code => Err(code),
+        }
+    }
+
+    /// Pauses and resumes the directions of a transfer (curl_easy_pause(3)).
+    ///
+    /// # Errors
+    /// There is no transfer, or a callback fails.
+    pub fn pause(self: &Rc<Self>, bits: i32, border: &dyn CBorder) -> Result<(), CurlCode> {
+        let multi = self.multi().ok_or(CurlCode::BadFunctionArgument)?;
+        let upload = multi.pause_upload(self, bits & PAUSE_SEND != 0, border);
+        let paused =
+            upload.and_then(|()| multi.pause_download(self, bits & PAUSE_RECV != 0, border));
+        if let Err(failure) = paused {
+            let code = failure.code;
+            multi.finish(self, Err(failure), border);
+            return Err(code);
+        }
+        // Within a callback the action reports the changes.
+        let _ = multi.report_unless_calling(border);
+        Ok(())
+    }
+}
+
+const PAUSE_RECV: i32 = 1;
+const PAUSE_SEND: i32 = 4;
+const PERFORM_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -1,0 +1,136 @@
+//! Request bodies that the read callback supplies.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::border::{CBorder, DebugKind, READ_ABORT, READ_PAUSE, SEEK_OK};
+use crate::code::CurlCode;
+use crate::failure::Failure;
+use crate::handles::{Easy, Multi};
+use crate::option::OptionId as Id;
+
+/// What a read callback returned.
+enum ReadPiece {
+    Bytes(Bytes),
+    Paused,
+}
+
+impl Multi {
+    /// Reads a piece of the body and sends it. `is_writable`: the client has room now.
+    pub(crate) fn feed_upload(
+        &self,
+        easy: &Rc<Easy>,
+        is_writable: bool,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let feed = easy.with_state(|state| {
+            let upload_size = state.options.values.number(Id::UPLOAD_BUFFERSIZE);
+            let transfer = state.transfer.as_mut()?;
+            transfer.upload.is_writable |= is_writable;
+            let is_ready = transfer.upload.is_writable && !transfer.upload.is_paused;
+            let id = transfer.id.filter(|_| is_ready)?;
+            let max = usize::try_from(upload_size).unwrap_or(usize::MAX);
+            Some((id, transfer.upload.left, max))
+        });
+        let Some((id, left, max)) = feed else { return Ok(()) };
+        let len = left.map_or(max, |left| max.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let bytes = match len {
+            0 => Bytes::new(),
+            len => match self.read_piece(easy, len, border)? {
+                ReadPiece::Bytes(bytes) => bytes,
+                ReadPiece::Paused => {
+                    easy.with_state(|state| {
+                        if let Some(transfer) = &mut state.transfer {
+                            transfer.upload.is_paused = true;
+                        }
+                    });
+                    return Ok(());
+                }
+            },
+        };
+        let left = left.map(|left| left - bytes.len() as u64);
+        if bytes.is_empty() && left.is_some_and(|left| left > 0) {
+            return Err(Failure::new(
+                CurlCode::PartialFile,
+                "transfer closed with outstanding read data remaining",
+            ));
+        }
+        let is_whole = bytes.is_empty() || left == Some(0);
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.left = left;
+                transfer.upload.sent += bytes.len() as u64;
+                transfer.upload.is_writable = false;
+            }
+            state.info.sent += i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        });
+        self.debug(easy, DebugKind::DataOut, &bytes, border);
+        self.reactor.borrow_mut().with(|client, now| {
+            client.with(now, |_, context| {
+                if !bytes.is_empty() {
+                    context.send(id, bytes);
+                }
+                if is_whole {
+                    context.finish(id);
+                }
+            });
+        });
+        Ok(())
+    }
+
+    fn read_piece(
+        &self,
+        easy: &Easy,
+        len: usize,
+        border: &dyn CBorder,
+    ) -> Result<ReadPiece, Failure> {
+        let (function, data) = (easy.pointer(Id::READFUNCTION), easy.pointer(Id::READDATA));
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.has_read = true;
+            }
+        });
+        let mut buffer = vec![0; len];
+        match self.call(|| border.read(function, data, &mut buffer)) {
+            READ_ABORT => {
+                Err(Failure::new(CurlCode::AbortedByCallback, "operation aborted by callback"))
+            }
+            READ_PAUSE => Ok(ReadPiece::Paused),
+            read if read <= len => {
+                buffer.truncate(read);
+                Ok(ReadPiece::Bytes(buffer.into()))
+            }
+            _ => Err(Failure::new(CurlCode::ReadError, "read function returned funny value")),
+        }
+    }
+
+    /// Pauses or resumes sending.
+    ///
+    /// # Errors
+    /// The read callback fails.
+    pub(crate) fn pause_upload(
+        &self,
+        easy: &Rc<Easy>,
+        pauses: bool,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.is_paused = pauses;
+            }
+        });
+        self.feed_upload(easy, false, border)
+    }
+
+    /// Moves the application's body back to its start, for another request with it.
+    pub(crate) fn rewind_upload(&self, easy: &Easy, border: &dyn CBorder) -> Result<(), Failure> {
+        let (function, data) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::SEEKDATA));
+        match self.call(|| border.seek(function, data, 0)) {
+            SEEK_OK => Ok(()),
+            _ => {
+                Err(Failure::new(CurlCode::SendFailRewind, "necessary data rewind wasn't possible"))
+            }
+        }
+    }
+}

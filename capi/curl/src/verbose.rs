@@ -1,0 +1,39 @@
+//! Texts for the application: `CURLOPT_VERBOSE`, `CURLOPT_DEBUGFUNCTION`, `CURLOPT_ERRORBUFFER`.
+
+use std::rc::Rc;
+
+use crate::border::{CBorder, DebugKind};
+use crate::failure::Failure;
+use crate::handles::{Easy, Multi};
+use crate::option::OptionId;
+
+impl Multi {
+    /// Passes what is sent or received to the debug callback, if verbose output is on.
+    pub(crate) fn debug(&self, easy: &Easy, kind: DebugKind, text: &[u8], border: &dyn CBorder) {
+        let (function, user) = {
+            let state = easy.state.borrow();
+            let values = &state.options.values;
+            if !values.is_on(OptionId::VERBOSE) {
+                return;
+            }
+            match values.pointer(OptionId::DEBUGFUNCTION) {
+                function if function.is_null() => (function, values.pointer(OptionId::STDERR)),
+                function => (function, values.pointer(OptionId::DEBUGDATA)),
+            }
+        };
+        self.call(|| border.debug(function, user, easy.handle, kind, text));
+    }
+
+    /// Reports the text of a failure: to the error buffer, and as a message.
+    pub(crate) fn report_failure(&self, easy: &Rc<Easy>, failure: &Failure, border: &dyn CBorder) {
+        let text = &failure.text[..];
+        if text.is_empty() {
+            return; // the code says it all
+        }
+        let buffer = easy.pointer(OptionId::ERRORBUFFER);
+        if !buffer.is_null() {
+            border.set_error(buffer, text);
+        }
+        self.debug(easy, DebugKind::Text, format!("{text}\n").as_bytes(), border);
+    }
+}
