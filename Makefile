@@ -18,7 +18,7 @@ PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring conformance-h2 bench build build-tests dist fuzz deny features fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring conformance-h2 bench build build-tests capi dist fuzz deny features fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,10 +54,14 @@ build: tools ## The binary, quickly: target/release/fulmar
 dist: ## The binary for measurements and packages, which takes minutes: target/dist/fulmar
 	$(MAKE) build PROFILE=dist
 
+capi: tools ## libcurl.so.4 for C programs, in progress: target/dist/lib (docs/libcurl.md)
+	scripts/build-capi dist
+
 # Build the programs, too: otherwise the first test that needs one builds it while others run.
 build-tests: tools
 	cargo test --workspace --no-run
 	cargo build $(WORKSPACE)
+	scripts/build-capi dev
 
 fuzz: tools ## The fuzz targets, each for FUZZ_SECONDS (60); needs a nightly toolchain
 	scripts/fuzz

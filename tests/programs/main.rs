@@ -4,6 +4,7 @@
 
 mod audit;
 mod bench;
+mod capi;
 mod docs;
 mod drivers;
 mod fulmar_get;

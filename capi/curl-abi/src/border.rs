@@ -1,0 +1,169 @@
+//! Calls into the application: its functions, and its memory.
+//!
+//! Every function here is one of C whose address the application has passed as an option. That an
+//! address is of the right kind is the contract of `curl_easy_setopt`; the compiler of the
+//! application checks it, nothing else can.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::os::fd::RawFd;
+
+use fulmar_curl::{CBorder, CPointer, DebugKind, SEEK_CANNOT, SocketCall};
+
+use crate::slist;
+
+/// The functions of C.
+#[derive(Debug)]
+pub(crate) struct CFunctions;
+
+type WriteFunction = unsafe extern "C" fn(*const c_char, usize, usize, *mut c_void) -> usize;
+type ReadFunction = unsafe extern "C" fn(*mut c_char, usize, usize, *mut c_void) -> usize;
+type SeekFunction = unsafe extern "C" fn(*mut c_void, i64, c_int) -> c_int;
+type ProgressFunction = unsafe extern "C" fn(*mut c_void, i64, i64, i64, i64) -> c_int;
+type DebugFunction =
+    unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize, *mut c_void) -> c_int;
+type SocketFunction =
+    unsafe extern "C" fn(*mut c_void, RawFd, c_int, *mut c_void, *mut c_void) -> c_int;
+type TimerFunction = unsafe extern "C" fn(*mut c_void, c_long, *mut c_void) -> c_int;
+
+/// Makes a function of an address that is not `NULL`.
+macro_rules! function {
+    ($pointer:expr, $kind:ty) => {
+        // SAFETY: the option's contract says that the address is of such a function.
+        unsafe { std::mem::transmute::<*mut c_void, $kind>($pointer.0) }
+    };
+}
+
+impl CBorder for CFunctions {
+    fn write(&self, function: CPointer, user: CPointer, bytes: &[u8]) -> usize {
+        if function.is_null() {
+            return write_file(user, bytes);
+        }
+        let function = function!(function, WriteFunction);
+        // SAFETY: the bytes live during the call.
+        unsafe { function(bytes.as_ptr().cast(), 1, bytes.len(), user.0) }
+    }
+
+    fn read(&self, function: CPointer, user: CPointer, buffer: &mut [u8]) -> usize {
+        if function.is_null() {
+            let file = if user.is_null() { standard_input() } else { user.0.cast() };
+            // SAFETY: by the option's contract it is a FILE; the buffer has this length.
+            return unsafe { libc::fread(buffer.as_mut_ptr().cast(), 1, buffer.len(), file) };
+        }
+        let function = function!(function, ReadFunction);
+        // SAFETY: the buffer has this length, and lives during the call.
+        unsafe { function(buffer.as_mut_ptr().cast(), 1, buffer.len(), user.0) }
+    }
+
+    fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32 {
+        if function.is_null() {
+            return SEEK_CANNOT;
+        }
+        let function = function!(function, SeekFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(user.0, offset, libc::SEEK_SET) }
+    }
+
+    fn progress(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32 {
+        let [download_total, downloaded, upload_total, uploaded] = counts;
+        let function = function!(function, ProgressFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(user.0, download_total, downloaded, upload_total, uploaded) }
+    }
+
+    fn debug(
+        &self,
+        function: CPointer,
+        user: CPointer,
+        easy: CPointer,
+        kind: DebugKind,
+        text: &[u8],
+    ) {
+        if function.is_null() {
+            return print(user, kind, text);
+        }
+        let function = function!(function, DebugFunction);
+        // SAFETY: the text lives during the call.
+        unsafe { function(easy.0, kind as c_int, text.as_ptr().cast(), text.len(), user.0) };
+    }
+
+    fn socket(&self, call: SocketCall, fd: RawFd, what: i32, assigned: CPointer) -> i32 {
+        let function = function!(call.function, SocketFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(call.easy.0, fd, what, call.user.0, assigned.0) }
+    }
+
+    fn timer(&self, function: CPointer, user: CPointer, multi: CPointer, ms: i64) -> i32 {
+        let function = function!(function, TimerFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(multi.0, ms, user.0) }
+    }
+
+    fn list(&self, list: CPointer) -> Vec<Vec<u8>> {
+        // SAFETY: by the option's contract the list lives until the end of the transfer.
+        unsafe { slist::strings(list.0.cast()) }
+    }
+
+    fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8> {
+        match len {
+            // SAFETY: by the option's contract there are so many bytes.
+            Some(len) => unsafe { std::slice::from_raw_parts(address.0.cast(), len) }.to_vec(),
+            // SAFETY: by the option's contract it is a string.
+            None => unsafe { CStr::from_ptr(address.0.cast()) }.to_bytes().to_vec(),
+        }
+    }
+
+    fn set_error(&self, buffer: CPointer, text: &str) {
+        let len = text.len().min(ERROR_SIZE - 1);
+        let buffer = buffer.0.cast::<u8>();
+        // SAFETY: by the option's contract the buffer has CURL_ERROR_SIZE bytes.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, len) };
+        // SAFETY: as above.
+        let end = unsafe { buffer.add(len) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
+    }
+}
+
+/// Writes to a `FILE *`; `NULL`: the standard output.
+fn write_file(file: CPointer, bytes: &[u8]) -> usize {
+    let file = if file.is_null() { standard_output() } else { file.0.cast() };
+    // SAFETY: by the option's contract it is a FILE.
+    unsafe { libc::fwrite(bytes.as_ptr().cast(), 1, bytes.len(), file) }
+}
+
+/// Verbose output to a `FILE *`; `NULL`: the standard error.
+fn print(file: CPointer, kind: DebugKind, text: &[u8]) {
+    let lead: &[u8] = match kind {
+        DebugKind::Text => b"* ",
+        DebugKind::HeaderIn => b"< ",
+        DebugKind::HeaderOut => b"> ",
+        DebugKind::DataIn | DebugKind::DataOut => return,
+    };
+    let file = if file.is_null() { CPointer(standard_error().cast()) } else { file };
+    write_file(file, lead);
+    write_file(file, text);
+}
+
+fn standard_output() -> *mut libc::FILE {
+    // SAFETY: the C library defines it, and never changes it.
+    unsafe { stdout }
+}
+
+fn standard_error() -> *mut libc::FILE {
+    // SAFETY: as above.
+    unsafe { stderr }
+}
+
+fn standard_input() -> *mut libc::FILE {
+    // SAFETY: as above.
+    unsafe { stdin }
+}
+
+unsafe extern "C" {
+    static stdin: *mut libc::FILE;
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// `CURL_ERROR_SIZE`.
+const ERROR_SIZE: usize = 256;

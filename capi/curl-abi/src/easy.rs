@@ -1,0 +1,227 @@
+//! `curl_easy_*`.
+
+use std::ffi::{CStr, CString, c_char, c_double, c_int, c_long, c_void};
+
+use fulmar_curl::code::CurlCode;
+use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionInfo, OptionKind};
+
+use crate::border::CFunctions;
+use crate::handle::{CurlHandle, easy, guard};
+
+/// A handle with the default options; `NULL` if that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn curl_easy_init() -> *mut CurlHandle {
+    guard(std::ptr::null_mut(), || CurlHandle::create(Easy::new))
+}
+
+/// Frees a handle, and removes it from its multi handle.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle that is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_cleanup(handle: *mut CurlHandle) {
+    guard((), || {
+        // SAFETY: by the contract.
+        let Some(known) = (unsafe { easy(handle) }) else { return };
+        if let Some(multi) = known.easy.multi() {
+            let _ = multi.remove(&known.easy, &CFunctions); // refused within a callback
+        }
+        // SAFETY: by the contract.
+        unsafe { CurlHandle::free(handle) };
+    });
+}
+
+/// Returns all options to their defaults.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_reset(handle: *mut CurlHandle) {
+    // SAFETY: by the contract.
+    guard((), || unsafe { easy(handle) }.into_iter().for_each(|known| known.easy.reset()));
+}
+
+/// A handle with the same options; `NULL` if that fails.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_duphandle(handle: *mut CurlHandle) -> *mut CurlHandle {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: by the contract.
+        let Some(known) = (unsafe { easy(handle) }) else { return std::ptr::null_mut() };
+        CurlHandle::create(|address| known.easy.duplicate(address))
+    })
+}
+
+/// Sets an option. In C the argument is a variable one; it is of one word for every option, and is
+/// passed as a fixed one would be.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle; `argument` is of the kind that the option demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_setopt(
+    handle: *mut CurlHandle,
+    option: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    guard(CurlCode::OutOfMemory.number(), || {
+        // SAFETY: by the contract.
+        let Some(known) = (unsafe { easy(handle) }) else {
+            return CurlCode::BadFunctionArgument.number();
+        };
+        let id = OptionId(option);
+        let Some(info) = OptionInfo::by_id(id) else { return CurlCode::UnknownOption.number() };
+        let set = |argument: Argument<'_>| CurlCode::number_of(known.easy.set(id, argument));
+        match info.kind {
+            OptionKind::Long | OptionKind::Values | OptionKind::Offset => {
+                set(Argument::Number(argument.addr().cast_signed() as i64))
+            }
+            // SAFETY: by the contract.
+            OptionKind::Text => set(Argument::Bytes(unsafe { string(argument.cast()) })),
+            // SAFETY: by the contract.
+            OptionKind::Blob => set(Argument::Bytes(unsafe { blob(argument.cast()) })),
+            OptionKind::Object if id == OptionId::COPYPOSTFIELDS => {
+                // SAFETY: by the contract.
+                set(Argument::Bytes(unsafe { fields(known, argument.cast()) }))
+            }
+            OptionKind::Object | OptionKind::List | OptionKind::Callback | OptionKind::Function => {
+                set(Argument::Pointer(CPointer(argument)))
+            }
+        }
+    })
+}
+
+/// A string of the application.
+///
+/// # Safety
+/// `text` is `NULL` or a string that lives as long as the result.
+unsafe fn string<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: by the contract.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// The bytes for `CURLOPT_COPYPOSTFIELDS`: as many as were announced, or a string.
+///
+/// # Safety
+/// `fields` is `NULL` or such bytes, which live as long as the result.
+unsafe fn fields<'a>(known: &CurlHandle, fields: *const c_char) -> Option<&'a [u8]> {
+    match known.easy.announced_size() {
+        Some(len) if !fields.is_null() => {
+            // SAFETY: by the contract there are so many bytes.
+            Some(unsafe { std::slice::from_raw_parts(fields.cast(), len) })
+        }
+        // SAFETY: by the contract it is a string.
+        _ => unsafe { string(fields) },
+    }
+}
+
+/// `struct curl_blob`.
+#[repr(C)]
+struct CurlBlob {
+    data: *const u8,
+    len: usize,
+    flags: u32,
+}
+
+/// The bytes of a blob, which are copied in any case.
+///
+/// # Safety
+/// `pointer` is `NULL` or a blob that lives as long as the result.
+unsafe fn blob<'a>(pointer: *const CurlBlob) -> Option<&'a [u8]> {
+    // SAFETY: by the contract.
+    let CurlBlob { data, len, .. } = unsafe { pointer.as_ref() }?;
+    // SAFETY: by the contract there are so many bytes.
+    (!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(*data, *len) })
+}
+
+/// Stores a value at `to`, whose type the number of the information has.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle; `to` is `NULL` or a variable of that type.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_getinfo(
+    handle: *mut CurlHandle,
+    info: c_int,
+    to: *mut c_void,
+) -> c_int {
+    guard(CurlCode::OutOfMemory.number(), || {
+        // SAFETY: by the contract.
+        let known = unsafe { easy(handle) };
+        let Some(known) = known.filter(|_| !to.is_null()) else {
+            return CurlCode::BadFunctionArgument.number();
+        };
+        match known.easy.info(InfoId(info)) {
+            Ok(value) => {
+                // SAFETY: by the contract.
+                unsafe { store(known, info, value, to) };
+                0
+            }
+            Err(code) => code.number(),
+        }
+    })
+}
+
+/// # Safety
+/// `to` is a variable of the type of the value.
+unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_void) {
+    match value {
+        InfoValue::Text(text) => {
+            let text = match text {
+                Some(text) => keep(known, info, &text),
+                None => std::ptr::null(),
+            };
+            // SAFETY: by the contract.
+            unsafe { to.cast::<*const c_char>().write(text) };
+        }
+        // SAFETY: by the contract.
+        InfoValue::Long(number) => unsafe { to.cast::<c_long>().write(number) },
+        // SAFETY: by the contract.
+        InfoValue::Double(number) => unsafe { to.cast::<c_double>().write(number) },
+        // SAFETY: by the contract.
+        InfoValue::Offset(number) => unsafe { to.cast::<i64>().write(number) },
+        // SAFETY: by the contract.
+        InfoValue::Socket(number) => unsafe { to.cast::<c_int>().write(number) },
+        // SAFETY: by the contract.
+        InfoValue::Pointer(pointer) => unsafe { to.cast::<*mut c_void>().write(pointer.0) },
+    }
+}
+
+/// Keeps a text until the next one of the same kind, or the end of the handle.
+fn keep(known: &CurlHandle, info: c_int, text: &[u8]) -> *const c_char {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let text = CString::new(&text[..end]).expect("it was cut before a NUL");
+    let mut strings = known.strings.borrow_mut();
+    let kept = strings.entry(info).insert_entry(text);
+    kept.get().as_ptr()
+}
+
+/// Carries out the transfer of a handle.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_perform(handle: *mut CurlHandle) -> c_int {
+    guard(CurlCode::FailedInit.number(), || {
+        // SAFETY: by the contract.
+        match unsafe { easy(handle) } {
+            Some(known) => CurlCode::number_of(known.easy.perform(&CFunctions)),
+            None => CurlCode::BadFunctionArgument.number(),
+        }
+    })
+}
+
+/// Pauses or resumes the directions of a transfer.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_easy_pause(handle: *mut CurlHandle, bits: c_int) -> c_int {
+    guard(CurlCode::FailedInit.number(), || {
+        // SAFETY: by the contract.
+        match unsafe { easy(handle) } {
+            Some(known) => CurlCode::number_of(known.easy.pause(bits, &CFunctions)),
+            None => CurlCode::BadFunctionArgument.number(),
+        }
+    })
+}

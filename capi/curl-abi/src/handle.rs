@@ -1,0 +1,116 @@
+//! Handles as C has them: an address, whose first word says what is there.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fulmar_curl::{CPointer, Easy, Multi};
+use fulmar_sys::Wakeup;
+
+/// What `CURL *` points to.
+#[derive(Debug)]
+pub struct CurlHandle {
+    magic: u32,
+    pub(crate) easy: Rc<Easy>,
+    /// Strings that `curl_easy_getinfo` has returned, by their number.
+    pub(crate) strings: RefCell<BTreeMap<i32, CString>>,
+}
+
+/// What `CURLM *` points to.
+#[derive(Debug)]
+pub struct CurlMultiHandle {
+    magic: u32,
+    pub(crate) multi: Rc<Multi>,
+    /// `curl_multi_wakeup` uses it from other threads.
+    pub(crate) wakeup: Arc<Wakeup>,
+    pub(crate) message: RefCell<crate::message::CurlMessage>,
+}
+
+impl CurlHandle {
+    /// A handle on the heap, with the easy handle that `make` returns for its address.
+    pub(crate) fn create(make: impl FnOnce(CPointer) -> Rc<Easy>) -> *mut Self {
+        let place = Box::into_raw(Box::<Self>::new_uninit());
+        let easy = make(CPointer(place.cast()));
+        let handle = Self { magic: EASY_MAGIC, easy, strings: RefCell::default() };
+        // SAFETY: the allocation is ours, and not initialized yet.
+        let handle = unsafe { (*place).write(handle) };
+        std::ptr::from_mut(handle)
+    }
+
+    /// Frees a handle.
+    ///
+    /// # Safety
+    /// It is from [`CurlHandle::create`], and not used any more.
+    pub(crate) unsafe fn free(handle: *mut Self) {
+        // SAFETY: by the contract it is ours and alive.
+        let mut handle = unsafe { Box::from_raw(handle) };
+        handle.magic = 0;
+    }
+}
+
+impl CurlMultiHandle {
+    /// A handle on the heap; `None` without descriptors.
+    pub(crate) fn create() -> Option<*mut Self> {
+        let wakeup = Arc::new(Wakeup::new().ok()?);
+        let place = Box::into_raw(Box::<Self>::new_uninit());
+        let multi = Multi::new(CPointer(place.cast()));
+        let handle = Self { magic: MULTI_MAGIC, multi, wakeup, message: RefCell::default() };
+        // SAFETY: the allocation is ours, and not initialized yet.
+        let handle = unsafe { (*place).write(handle) };
+        Some(std::ptr::from_mut(handle))
+    }
+
+    /// Frees a handle.
+    ///
+    /// # Safety
+    /// It is from [`CurlMultiHandle::create`], and not used any more.
+    pub(crate) unsafe fn free(handle: *mut Self) {
+        // SAFETY: by the contract it is ours and alive.
+        let mut handle = unsafe { Box::from_raw(handle) };
+        handle.magic = 0;
+    }
+}
+
+/// The easy handle at an address; `None` if there is none.
+///
+/// # Safety
+/// The address is `NULL` or that of readable memory, and what is there lives as long as the result.
+pub(crate) unsafe fn easy<'a>(handle: *const CurlHandle) -> Option<&'a CurlHandle> {
+    // SAFETY: by the contract it is readable.
+    let handle = unsafe { handle.as_ref() }?;
+    (handle.magic == EASY_MAGIC).then_some(handle)
+}
+
+/// The multi handle at an address; `None` if there is none.
+///
+/// # Safety
+/// As [`easy`].
+pub(crate) unsafe fn multi<'a>(handle: *const CurlMultiHandle) -> Option<&'a CurlMultiHandle> {
+    // SAFETY: by the contract it is readable.
+    let handle = unsafe { handle.as_ref() }?;
+    (handle.magic == MULTI_MAGIC).then_some(handle)
+}
+
+/// Runs an entry; after a panic it returns `otherwise`. Panics must not unwind into C.
+pub(crate) fn guard<T>(otherwise: T, entry: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(entry)).unwrap_or(otherwise)
+}
+
+/// As [`guard`], for a function that changes a multi handle: a panic poisons it.
+pub(crate) fn guard_multi<T>(
+    known: &CurlMultiHandle,
+    otherwise: T,
+    entry: impl FnOnce() -> T,
+) -> T {
+    catch_unwind(AssertUnwindSafe(entry)).unwrap_or_else(|_| {
+        known.multi.poison();
+        otherwise
+    })
+}
+
+/// What libcurl has in its handles, too.
+const EASY_MAGIC: u32 = 0xc0de_dbad;
+const MULTI_MAGIC: u32 = 0x000b_ab1e;

@@ -1,0 +1,18 @@
+//! The C interface of libcurl 7.88.1 over [`fulmar_curl`]: this crate becomes `libcurl.so.4`.
+//!
+//! It is the border to C, and the only place of the library with unsafe code. Here pointers are
+//! checked as far as C allows, strings are copied, and callbacks are called; what a function means
+//! is in [`fulmar_curl`], which borrows nothing while C runs. Every entry catches panics: they must
+//! not unwind into C.
+
+pub mod easy;
+pub mod multi;
+pub mod slist;
+pub mod text;
+pub mod url;
+pub mod version;
+
+pub mod handle;
+pub mod message;
+
+mod border;

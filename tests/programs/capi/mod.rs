@@ -1,0 +1,169 @@
+//! The libraries with a C interface, in programs that were compiled once with the headers of the
+//! original: each runs with the installed libcurl and with ours, and has to print the same.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use fulmar_tests::process::{ChildProcess, run, text};
+
+#[path = "../../../crates/proto/tests/it/common/escapes.rs"]
+mod escapes;
+
+/// The folder of the libraries, linked by the script that `make capi` calls.
+fn libraries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let output = run(Command::new(root.join("scripts/build-capi")).arg("dev"));
+        let library = text(&output.stdout).lines().last().map(PathBuf::from).expect("a path");
+        let folder = root.join(library.parent().expect("a folder"));
+        folder.canonicalize().expect("it was just made")
+    })
+}
+
+/// Compiles a program of this folder.
+fn compiled(name: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}"));
+    let source = format!("{}/programs/capi/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
+    run(compiler.args(["-lcurl", "-lpthread"]));
+    program
+}
+
+/// What a program prints with the installed library, and with ours.
+fn both(name: &str, arguments: &[String]) -> [String; 2] {
+    let program = compiled(name);
+    let output = |folder: Option<&Path>| {
+        let mut command = Command::new(&program);
+        command.args(arguments).env_remove("LD_LIBRARY_PATH").env_remove("http_proxy");
+        if let Some(folder) = folder {
+            command.env("LD_LIBRARY_PATH", folder);
+        }
+        let ended = ChildProcess::start(&mut command).wait();
+        assert!(ended.status.success(), "{name}: {:?} {}", ended.status, ended.stderr);
+        ended.stdout
+    };
+    [output(None), output(Some(libraries()))]
+}
+
+/// A server: `/case/N` gets the bytes of a case, and the end of the connection; everything else
+/// six bytes.
+fn serve(cases: Vec<Vec<u8>>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it listens");
+    let cases = Arc::new(cases);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let cases = Arc::clone(&cases);
+            thread::spawn(move || respond(stream, &cases));
+        }
+    });
+    address
+}
+
+fn respond(mut stream: TcpStream, cases: &[Vec<u8>]) -> Option<()> {
+    let mut input = Vec::new();
+    loop {
+        while !input.windows(4).any(|end| end == b"\r\n\r\n") {
+            let mut piece = [0; 4096];
+            let len = stream.read(&mut piece).ok().filter(|len| *len > 0)?;
+            input.extend_from_slice(&piece[..len]);
+        }
+        let head = text(&std::mem::take(&mut input));
+        let target = head.split(' ').nth(1)?;
+        let Some(case) = target.strip_prefix("/case/") else {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n").ok()?;
+            continue;
+        };
+        stream.write_all(&cases[case.parse::<usize>().ok()?]).ok()?;
+        stream.shutdown(Shutdown::Write).ok()?;
+        // Closing with unread bytes would reset the connection.
+        let _ = stream.read(&mut [0; 4096]);
+        return None;
+    }
+}
+
+/// Re-entered functions, nested transfers, pauses, threads, `fork`, the order of cleanups.
+#[test]
+fn contract_of_libcurl_is_kept() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("contract", &[format!("http://{address}/")]);
+    assert!(original.contains("scenario 4"), "{original}");
+    assert_eq!(ours, original);
+}
+
+/// Descriptors are announced, open and removed; nothing is left.
+#[test]
+fn sockets_are_reported_to_the_loop_of_the_application() {
+    let address = serve(Vec::new());
+    for at_a_time in ["1", "8"] {
+        let arguments = [format!("http://{address}/"), "60".into(), at_a_time.into()];
+        let [original, ours] = both("sockets", &arguments);
+        assert_eq!(original, "60 done, 360 bytes, 0 sockets left, 0 faults\n");
+        assert_eq!(ours, original);
+    }
+}
+
+/// The responses of `crates/proto/tests/libcurl`: results, status, header lines, bodies, texts.
+#[test]
+fn responses_are_those_of_libcurl() {
+    let cases = LibcurlResponse::all();
+    let address = serve(cases.iter().map(|case| case.bytes.clone()).collect());
+    let url = |(case, at): (&LibcurlResponse, usize)| {
+        let allows = if case.allows_http09 { "0" } else { "" };
+        let method = if case.is_head { "H" } else { "" };
+        format!("{allows}{method}http://{address}/case/{at}")
+    };
+    let arguments: Vec<String> = cases.iter().zip(0..).map(url).collect();
+    let [original, ours] = both("responses", &arguments);
+    assert_eq!(original.lines().count(), cases.len());
+    let mut wrong = Vec::new();
+    for ((case, original), ours) in cases.iter().zip(original.lines()).zip(ours.lines()) {
+        // The texts for chunked bodies are not as detailed as libcurl's.
+        let is_chunk_error = original.contains("chunked-encoded") || original.contains("-encoding");
+        let comparable = |line: &str| match is_chunk_error {
+            true => line.split(' ').take(5).collect::<Vec<_>>().join(" "),
+            false => line.to_owned(),
+        };
+        if comparable(original) != comparable(ours) {
+            wrong.push(format!("# {}\n  {original}\n  {ours}", case.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+struct LibcurlResponse {
+    name: String,
+    bytes: Vec<u8>,
+    allows_http09: bool,
+    is_head: bool,
+}
+
+impl LibcurlResponse {
+    fn all() -> Vec<Self> {
+        let table = include_str!("../../../crates/proto/tests/libcurl/responses.txt");
+        let blocks = table.split("\n\n").filter(|block| !block.trim().is_empty());
+        blocks.map(Self::parse).collect()
+    }
+
+    fn parse(block: &str) -> Self {
+        let mut lines = block.lines().filter(|line| !line.is_empty());
+        let name = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a name");
+        let mut case =
+            Self { name: name.to_owned(), bytes: Vec::new(), allows_http09: false, is_head: false };
+        for line in lines {
+            match line.split_once(' ').unwrap_or((line, "")) {
+                (">", bytes) => case.bytes.extend(escapes::unescape(bytes)),
+                ("http09", _) => case.allows_http09 = true,
+                ("request", method) => case.is_head = method == "HEAD",
+                _ => {}
+            }
+        }
+        case
+    }
+}
