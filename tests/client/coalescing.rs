@@ -245,11 +245,11 @@ fn other_properties_prevent_coalescing() {
     let changed = [
         Options { tls: Some(client_tls(&stage.certs)), ..usual() },
         Options { local: Some(([127, 0, 0, 1], 0).into()), ..usual() },
-        Options { protocol: Protocol::Http2, ..usual() },
         Options { protocol: Protocol::Http1, ..usual() },
         Options { leniency: fulmar_proto::h1::Leniency::default(), ..usual() },
+        Options { addresses: Some([stage.peer.address()].into()), ..usual() },
     ];
-    assert_ne!(changed[4].leniency, usual().leniency);
+    assert_ne!(changed[3].leniency, usual().leniency);
     for (n, options) in changed.into_iter().enumerate() {
         let id = stage.start("GET", &stage.url("b.example", "/"), options.into());
         stage.run();
@@ -258,6 +258,56 @@ fn other_properties_prevent_coalescing() {
     }
     stage.get_each(&["b.example"]);
     assert_eq!(stage.connections_of("b.example").last(), Some(&0), "the usual options");
+    stage.check_end();
+}
+
+/// Over TLS both protocols are negotiated.
+#[test]
+fn http2_by_option_coalesces_with_negotiated_http2() {
+    let mut stage = CoalescingStage::new(respond);
+    stage.get_each(&["a.example"]);
+    let tls = stage.options.tls.clone();
+    let options = Options { tls, protocol: Protocol::Http2, ..Options::default() };
+    for host in ["b.example", "a.example"] {
+        let id = stage.start("GET", &stage.url(host, "/"), options.clone().into());
+        stage.run();
+        assert_eq!(stage.result(id).expect("a response"), host.as_bytes());
+    }
+    assert_eq!((stage.peer.accepted(), stage.peer.requests.len()), (1, 3));
+    stage.check_end();
+}
+
+/// Neither by an origin that is not coalesced yet, nor by one that is.
+#[test]
+fn fresh_connections_are_not_coalesced() {
+    let mut stage = CoalescingStage::new(respond);
+    stage.get_each(&["a.example", "c.example"]);
+    let tls = stage.options.tls.clone();
+    let fresh = Options { tls, fresh_connection: true, ..Options::default() };
+    for (host, count) in [("b.example", 2), ("c.example", 3)] {
+        let id = stage.start("GET", &stage.url(host, "/"), fresh.clone().into());
+        stage.run();
+        assert_eq!(stage.result(id).expect("a response"), host.as_bytes());
+        assert_eq!(stage.peer.accepted(), count, "{host}");
+    }
+    assert_eq!(stage.connections_of("b.example"), [1]);
+    assert_eq!(stage.connections_of("c.example"), [0, 2]);
+    stage.check_end();
+}
+
+/// The name has an address on which nothing listens. It does not matter.
+#[test]
+fn given_addresses_replace_those_of_the_name() {
+    let mut stage = CoalescingStage::new(respond);
+    let tls = stage.options.tls.clone();
+    let addresses = Some([stage.peer.address()].into());
+    stage.options = Options { tls, addresses, ..Options::default() }.into();
+    let ids = stage.get_each(&["a.example", "far.example", "other.example"]);
+    for id in ids {
+        stage.result(id).expect("a response");
+    }
+    assert_eq!(stage.connections_of("far.example"), [0]);
+    assert_eq!(stage.connections_of("other.example"), [1], "another certificate");
     stage.check_end();
 }
 

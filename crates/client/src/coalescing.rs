@@ -6,7 +6,7 @@
 //! its own queue, limits and connections; it is only another source of transfers. It remains
 //! coalesced until the connection closes, or a response is 421.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
@@ -33,7 +33,7 @@ pub(crate) enum CoalesceResult {
 
 impl<A: Application> Client<A> {
     /// Looks for a connection of another origin that can serve `origin`, which needs one. The
-    /// addresses are those that its name was resolved to.
+    /// addresses are those that its name was resolved to, unless its key has others.
     pub(crate) fn coalesce(
         &mut self,
         now: Instant,
@@ -52,7 +52,12 @@ impl<A: Application> Client<A> {
             return CoalesceResult::NoConnection;
         }
         let literal;
+        let given: Vec<IpAddr>;
         let addresses: &[IpAddr] = match (known.addresses, addresses) {
+            _ if let Some(to) = &known.key.key().addresses => {
+                given = to.iter().map(SocketAddr::ip).collect();
+                &given
+            }
             (AddressState::Literal(address), _) => {
                 literal = [address];
                 &literal

@@ -51,7 +51,12 @@ impl ClientState {
         id: TransferId,
         response: Response<'_>,
     ) -> Result<Option<Url>, Error> {
-        let is_verbatim = self.transfers.get(id.0).expect(RUNNING).request.verbatim().is_some();
+        let transfer = self.transfers.get(id.0).expect(RUNNING);
+        let is_verbatim = transfer.request.verbatim().is_some();
+        if response.status == 421 {
+            // The server does not respond for this origin on the connection of another one.
+            self.pool.keep_apart(transfer.origin);
+        }
         if !is_verbatim {
             if let Some(to) = self.follow(id, response)? {
                 return Ok(Some(to));
@@ -149,14 +154,9 @@ impl ClientState {
     }
 
     /// 421: the server does not respond for this origin on this connection, and has not processed
-    /// the request. It is sent once more, on a connection of its own (RFC 9110 §15.5.20). The
-    /// origin is not coalesced again.
+    /// the request. It is sent once more, on a connection of its own (RFC 9110 §15.5.20).
     fn retry_misdirected(&mut self, id: TransferId, response: Response<'_>) -> bool {
-        if response.status != 421 {
-            return false;
-        }
-        self.pool.keep_apart(self.transfers.get(id.0).expect(RUNNING).origin);
-        if self.check_replayable(id).is_err() {
+        if response.status != 421 || self.check_replayable(id).is_err() {
             return false;
         }
         let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
