@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fulmar_client::{
     Client, Config, Error, Options, Protocol, Request, RequestBody, TransferEvent, TransferId,
+    VerbatimHead,
 };
 use fulmar_names::{Names, Overrides};
 use fulmar_proto::h2::ErrorCode;
@@ -407,6 +408,30 @@ fn an_origin_is_not_coalesced_again_after_421() {
     stage.get_each(&["b.example", "c.example", "b.example"]);
     assert_eq!(stage.connections_of("b.example"), [0, 0, 1, 1, 1, 1]);
     assert_eq!((stage.connections_of("c.example"), stage.peer.accepted()), (vec![0], 2));
+    stage.check_end();
+}
+
+/// Each 421 to such a request is delivered. The next one uses a connection of the origin.
+#[test]
+fn an_origin_is_not_coalesced_again_after_421_to_a_verbatim_head() {
+    let mut stage = CoalescingStage::new(|request| match (request.connection, host_of(request)) {
+        (0, "b.example") => vec![Http2Step::Status(421)],
+        _ => respond(request),
+    });
+    stage.get_each(&["a.example"]);
+    for (status, connections) in [(421, &[0][..]), (200, &[0, 1]), (200, &[0, 1, 1])] {
+        let url = stage.url("b.example", "/");
+        let head = VerbatimHead::new("GET / HTTP/1.1\r\nHost: b.example\r\n\r\n").expect("a head");
+        let request = Request::with_verbatim_head(&url, head).options(stage.options.clone());
+        let request = request.build().expect("a request");
+        let id = stage.client.0.with(|client, now| client.start(now, &request));
+        stage.run();
+        let done = stage.client.0.engine.application().ended(id);
+        assert!(done.result.is_ok() && done.hops.is_empty(), "{done:?}");
+        assert_eq!((done.status, &stage.connections_of("b.example")[..]), (status, connections));
+    }
+    stage.get_each(&["a.example", "b.example"]);
+    assert_eq!((stage.connections_of("a.example"), stage.peer.accepted()), (vec![0, 0], 2));
     stage.check_end();
 }
 

@@ -225,7 +225,7 @@ impl<A: Application> Client<A> {
     fn choose(&mut self, now: Instant, origin: usize, id: TransferId) -> Option<SocketId> {
         let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
         let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
-        let coalesced_onto = known.coalesced_onto;
+        let coalesced_onto = known.coalesced_onto.filter(|_| known.coalesces);
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         let options = request.options();
         let ages = (options.lifetime_max, options.idle_age_max);

@@ -159,7 +159,10 @@ impl ClientState {
     ) -> Option<(usize, TransferId)> {
         for _ in 0..self.pool.coalescing.origins(connection).count() {
             let origin = self.pool.coalescing.next_turn(connection)?;
-            if let Some(id) = self.front(origin)
+            let is_served =
+                origin == data.origin() || self.pool.get(origin).expect(LISTED).coalesces;
+            if is_served
+                && let Some(id) = self.front(origin)
                 && self.may_follow(now, id, data)
                 && self.permit(now, origin)
             {
@@ -173,3 +176,4 @@ impl ClientState {
 /// Connections that are examined for one that an origin needs. Examining one is parsing its
 /// certificate; opening one costs about as much as a hundred of these.
 const CANDIDATES_MAX: usize = 16;
+const LISTED: &str = "a connection keeps its origins in the pool";

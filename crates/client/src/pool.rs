@@ -57,7 +57,7 @@ pub(crate) struct OriginPool {
     pub(crate) waits_for_connection: bool,
     /// Its connections may serve other origins, and theirs may serve it.
     pub(crate) coalesces: bool,
-    /// The connection of another origin that serves it.
+    /// The connection of another origin that serves it, as long as it `coalesces`.
     pub(crate) coalesced_onto: Option<u32>,
     idle: IndexList,
     shared: IndexList,
@@ -335,10 +335,10 @@ impl Pool {
     }
 
     /// From now on its own connections serve the origin, and no other one, as long as the origin is
-    /// in the pool.
+    /// in the pool. It remains an origin of the connection that it was coalesced onto, which keeps
+    /// it in the pool: otherwise its next request would be coalesced again.
     pub(crate) fn keep_apart(&mut self, at: usize) {
         self.origins[at].coalesces = false;
-        self.separate(at);
     }
 
     /// An origin without transfers that a connection of `home` serves.
