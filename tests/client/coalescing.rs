@@ -565,6 +565,41 @@ fn coalesced_origins_wait_for_free_streams() {
     stage.check_end();
 }
 
+/// The client may open one connection only, and one of its streams stays. The other origin is new
+/// when the connection is full.
+#[test]
+fn a_new_origin_waits_for_a_stream_of_a_full_connection() {
+    let mut stage = narrow(Config { connections_max: 1, ..Config::default() }, 2);
+    stage.get_each(&["a.example"]);
+    let [stays, ends] = [stage.get("a.example", "/slow"), stage.get("a.example", "/slow")];
+    stage.run_stage_until(|stage| stage.peer.count("/slow") == 2);
+    let next = stage.get("b.example", "/");
+    stage.settle(); // until it waits for a stream
+    stage.remove(ends);
+    stage.run_until(|client| client.running() == 1);
+    assert_eq!(stage.result(next).expect("a response"), b"b.example");
+    assert_eq!(stage.peer.accepted(), 1);
+    stage.remove(stays);
+    stage.run_until(|client| client.connections() == client.idle_connections());
+    stage.check_end();
+}
+
+/// The other origins wait for a connection while the only one is being opened.
+#[test]
+fn waiting_origins_are_coalesced_onto_a_new_connection() {
+    let mut stage = narrow(Config { connections_max: 1, ..Config::default() }, 100);
+    let stays = stage.get("a.example", "/slow");
+    let ids = ["b.example", "c.example"].map(|host| stage.get(host, "/"));
+    stage.run_until(|client| client.running() == 1);
+    for id in ids {
+        stage.result(id).expect("a response");
+    }
+    assert_eq!(stage.peer.accepted(), 1);
+    stage.remove(stays);
+    stage.run_until(|client| client.connections() == client.idle_connections());
+    stage.check_end();
+}
+
 /// Many requests of one origin do not delay the few of another one.
 #[test]
 fn origins_of_a_connection_take_turns() {

@@ -17,7 +17,7 @@ use crate::application::Application;
 use crate::client::Client;
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::pool::{AddressState, Multiplexing};
-use crate::state::{CONNECTED, ClientState, WAITED_FOR};
+use crate::state::{CONNECTED, ClientState, Command, WAITED_FOR};
 use crate::transfer::TransferId;
 
 /// Whether an origin can do without a new connection.
@@ -31,6 +31,15 @@ pub(crate) enum CoalesceResult {
     NoConnection,
 }
 
+/// The connection that an origin looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// One that accepts a request now.
+    FreeStream,
+    /// One that is full: the origin takes turns with those that it serves.
+    NextStream,
+}
+
 impl<A: Application> Client<A> {
     /// Looks for a connection of another origin that can serve `origin`, which needs one. The
     /// addresses are those that its name was resolved to, unless its key has others.
@@ -39,6 +48,7 @@ impl<A: Application> Client<A> {
         now: Instant,
         origin: usize,
         addresses: Option<&[IpAddr]>,
+        wanted: Wanted,
     ) -> CoalesceResult {
         let front = self.core.state.front_options(origin);
         if front.is_some_and(|options| options.fresh_connection) {
@@ -72,7 +82,7 @@ impl<A: Application> Client<A> {
         };
         let candidates =
             addresses.iter().flat_map(|peer| pool.coalescing.candidates(&known.key, *peer));
-        let found = candidates.take(CANDIDATES_MAX).find_map(|at| self.serving(at, origin));
+        let found = candidates.take(CANDIDATES_MAX).find_map(|at| self.serving(at, origin, wanted));
         match found {
             Some((at, home)) if self.core.state.coalesce(now, origin, at, home) => {
                 CoalesceResult::Coalesced
@@ -82,8 +92,11 @@ impl<A: Application> Client<A> {
     }
 
     /// The connection at a position and its own origin, if it can serve a request of `origin`.
-    fn serving(&self, at: u32, origin: usize) -> Option<(u32, usize)> {
-        let (socket, home) = self.accepting(at)?;
+    fn serving(&self, at: u32, origin: usize, wanted: Wanted) -> Option<(u32, usize)> {
+        let (socket, home) = match wanted {
+            Wanted::FreeStream => self.accepting(at)?,
+            Wanted::NextStream => self.full(at)?,
+        };
         let pool = &self.core.state.pool;
         let key = pool.get(origin).expect(WAITED_FOR).key.key();
         let same_but_host = pool.get(home).expect(CONNECTED).key.key().equals_without_host(key);
@@ -119,6 +132,15 @@ impl<A: Application> Client<A> {
         (is_listed && connection.vacancy() > 0).then(|| (socket, data.origin()))
     }
 
+    /// The connection at a position and its own origin, if it has as many streams as its server
+    /// accepts. If it is about to close instead, its origins continue when it does.
+    fn full(&self, at: u32) -> Option<(SocketId, usize)> {
+        let socket = self.connections.key(at);
+        let (connection, data) = self.connections.get(socket)?;
+        let is_full = connection.vacancy() == 0 && !data.owners.is_empty();
+        (is_full && data.stage.is_http2()).then(|| (socket, data.origin()))
+    }
+
     /// A connection may accept requests again: if it serves several origins, they take turns.
     pub(crate) fn assign_in_turn(&mut self, now: Instant, socket: SocketId) {
         let at = self.connections.position(socket);
@@ -150,6 +172,24 @@ impl ClientState {
         true
     }
 
+    /// A connection of `home` may serve others from now on: origins that wait until they may open
+    /// one try it first.
+    pub(crate) fn retry_coalescing(&mut self, home: usize) {
+        let pool = &self.pool;
+        let key = pool.get(home).expect(CONNECTED).key.key();
+        let may_join = |at: &usize| {
+            let known = pool.get(*at); // it may have been swept
+            known.is_some_and(|it| it.coalesces && it.key.key().equals_without_host(key))
+        };
+        let waiting = pool.waiting_origins.iter().copied().filter(may_join);
+        let found: Vec<usize> = waiting.take(RETRIES_MAX).collect();
+        self.pool.waiting_origins.retain(|at| !found.contains(at));
+        for at in found {
+            self.pool.get_mut(at).expect(WAITED_FOR).waits_for_connection = false;
+            self.commands.push_back(Command::Dispatch(at));
+        }
+    }
+
     /// The next transfer for a connection that serves several origins, and its origin.
     fn next_in_turn(
         &mut self,
@@ -176,4 +216,6 @@ impl ClientState {
 /// Connections that are examined for one that an origin needs. Examining one is parsing its
 /// certificate; opening one costs about as much as a hundred of these.
 const CANDIDATES_MAX: usize = 16;
+/// Waiting origins that try a new connection. Each may have its name resolved for this.
+const RETRIES_MAX: usize = 16;
 const LISTED: &str = "a connection keeps its origins in the pool";

@@ -574,6 +574,9 @@ impl<A: Application> ConnectionHandler<A> {
             );
         }
         self.state.commands.push_back(Command::Freed(socket));
+        if is_http2 && self.state.pool.coalescing.contains(socket.index) {
+            self.state.retry_coalescing(data.origin());
+        }
     }
 
     /// SETTINGS may have arrived: the server accepts fewer streams from now on, or more.

@@ -16,7 +16,7 @@ use url::Host;
 use crate::application::Application;
 use crate::attempt::Attempt;
 use crate::client::{Client, timeouts};
-use crate::coalescing::CoalesceResult;
+use crate::coalescing::{CoalesceResult, Wanted};
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::deadline::later;
@@ -40,7 +40,8 @@ impl<A: Application> Client<A> {
                 return;
             }
             // Before others are closed for a new one: one of them may serve the origin.
-            match self.coalesce(now, origin, found.map(|found| &*found.addresses)) {
+            let addresses = found.map(|found| &*found.addresses);
+            match self.coalesce(now, origin, addresses, Wanted::FreeStream) {
                 CoalesceResult::Coalesced => {
                     return self.core.state.commands.push_back(Command::Dispatch(origin));
                 }
@@ -52,6 +53,10 @@ impl<A: Application> Client<A> {
                 return state.set_origin_timer(origin, until);
             }
             if self.connections.len() >= state.config.connections_max && !self.evict(now) {
+                let is_coalesced = self.core.state.pool.is_coalesced(origin);
+                if !is_coalesced {
+                    self.coalesce(now, origin, addresses, Wanted::NextStream);
+                }
                 return self.core.state.pool.wait_for_connection(origin);
             }
             let state = &mut self.core.state;

@@ -327,6 +327,11 @@ impl Pool {
         }
     }
 
+    /// True if the connection of another origin serves this one.
+    pub(crate) fn is_coalesced(&self, at: usize) -> bool {
+        self.origins[at].coalesces && self.origins[at].coalesced_onto.is_some()
+    }
+
     /// From now on only its own connections serve the origin.
     pub(crate) fn separate(&mut self, at: usize) {
         if let Some(connection) = self.origins[at].coalesced_onto.take() {
