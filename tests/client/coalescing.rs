@@ -389,6 +389,50 @@ fn an_origin_of_http1_is_not_coalesced() {
     stage.check_end();
 }
 
+/// The other connection is full, and the server chooses HTTP/1.1 for the origin's own one.
+#[test]
+fn an_origin_that_turns_out_to_be_one_of_http1_is_not_coalesced_any_more() {
+    let mut stage = narrow(Config::default(), 1);
+    stage.get_each(&["a.example", "b.example"]);
+    let both = stage.peer.tls.replace(server_tls_with(&stage.certs, vec![HTTP1.to_vec()]));
+    let slow = ["a.example", "b.example"].map(|host| {
+        let slow = stage.get(host, "/slow");
+        let count = stage.peer.count("/slow");
+        stage.run_stage_until(|stage| stage.peer.count("/slow") > count);
+        slow
+    });
+    assert_eq!(stage.connections_of("b.example"), [0, 1]);
+    stage.peer.tls = both;
+    stage.remove(slow[0]);
+    stage.settle();
+    let next = stage.get("b.example", "/");
+    stage.run_until(|client| client.running() == 1);
+    assert_eq!(stage.result(next).expect("a response"), b"b.example");
+    assert_eq!(stage.connections_of("b.example"), [0, 1, 2], "the first one is free");
+    stage.remove(slow[1]);
+    stage.run_until(|client| client.connections() == client.idle_connections());
+    stage.check_end();
+}
+
+/// The other connection is full, and the origin's own ones fail until a stream is free.
+#[test]
+fn an_origin_without_a_connection_may_be_coalesced_after_a_failure() {
+    let mut stage = narrow(Config { per_host_max: 1, ..Config::default() }, 1);
+    stage.get_each(&["a.example"]);
+    let slow = stage.get("a.example", "/slow");
+    stage.run_stage_until(|stage| stage.peer.count("/slow") == 1);
+    let other = stage.certs.issue("another", &["another.example"]);
+    stage.peer.tls = Some(ServerTls::new(other.into()).expect("a certificate"));
+    let ids: Vec<_> = (0..8).map(|_| stage.get("b.example", "/")).collect();
+    stage.run_until(|client| client.running() < 9);
+    assert!(stage.result(ids[0]).is_err());
+    stage.remove(slow);
+    stage.run();
+    assert!(ids.iter().any(|id| stage.result(*id).is_ok()), "one that found a free stream");
+    assert!(stage.connections_of("b.example").iter().all(|at| *at == 0));
+    stage.check_end();
+}
+
 /// RFC 9110 §15.5.20. The origin's connection is one of HTTP/2 that all its requests share.
 #[test]
 fn an_origin_is_not_coalesced_again_after_421() {

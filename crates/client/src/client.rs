@@ -246,9 +246,12 @@ impl<A: Application> Client<A> {
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         let may_pipeline = pipelines && request.is_idempotent() && request.body().is_empty();
         match multiplexing {
-            Multiplexing::No | Multiplexing::Unknown if may_pipeline => self.choose_shared(origin),
+            Multiplexing::No | Multiplexing::Unknown | Multiplexing::Failed if may_pipeline => {
+                self.choose_shared(origin)
+            }
             Multiplexing::No
             | Multiplexing::Unknown
+            | Multiplexing::Failed
             | Multiplexing::Yes
             | Multiplexing::OneExchange => None,
         }
@@ -429,7 +432,7 @@ impl<A: Application> Client<A> {
         known.connections -= 1;
         known.connecting -= usize::from(stage.is_opening());
         if stage == ConnectionProgress::Opening && known.multiplexing == Multiplexing::Unknown {
-            known.multiplexing = Multiplexing::No; // the next attempts need not wait for each other
+            known.multiplexing = Multiplexing::Failed;
         }
         match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
             true => state.commands.push_back(Command::Dispatch(origin)),

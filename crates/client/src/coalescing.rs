@@ -57,7 +57,10 @@ impl<A: Application> Client<A> {
         let pool = &self.core.state.pool;
         let known = pool.get(origin).expect(WAITED_FOR);
         // A server that has chosen HTTP/1.1 for this name does not want it on HTTP/2.
-        let may_multiplex = matches!(known.multiplexing, Multiplexing::Unknown | Multiplexing::Yes);
+        let may_multiplex = match known.multiplexing {
+            Multiplexing::Unknown | Multiplexing::Failed | Multiplexing::Yes => true,
+            Multiplexing::No | Multiplexing::OneExchange => false,
+        };
         if pool.coalescing.is_empty() || !known.coalesces || !may_multiplex {
             return CoalesceResult::NoConnection;
         }

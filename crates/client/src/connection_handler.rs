@@ -561,11 +561,16 @@ impl<A: Application> ConnectionHandler<A> {
         }
         known.multiplexing = match known.multiplexing {
             Multiplexing::OneExchange => Multiplexing::OneExchange,
-            Multiplexing::Unknown | Multiplexing::Yes | Multiplexing::No => match is_http2 {
-                true => Multiplexing::Yes,
-                false => Multiplexing::No,
-            },
+            Multiplexing::Unknown | Multiplexing::Failed | Multiplexing::Yes | Multiplexing::No => {
+                match is_http2 {
+                    true => Multiplexing::Yes,
+                    false => Multiplexing::No,
+                }
+            }
         };
+        if !is_http2 {
+            self.state.pool.separate(data.origin()); // its server does not want it on HTTP/2
+        }
         if is_http2 && self.state.config.coalescing {
             self.state.pool.begin_coalescing(
                 data.origin(),

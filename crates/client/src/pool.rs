@@ -71,6 +71,10 @@ pub(crate) struct OriginPool {
 pub(crate) enum Multiplexing {
     /// No connection has negotiated its protocol yet: transfers wait for the first one.
     Unknown,
+    /// No connection has negotiated its protocol yet, and opening one has failed: the next ones
+    /// need not wait for each other.
+    Failed,
+    /// The protocol is HTTP/1.1.
     No,
     Yes,
     /// Each connection carries one exchange and is closed after it: requests after a 421.
@@ -129,7 +133,9 @@ impl OriginPool {
     /// turn out to, they wait for it.
     pub(crate) fn needs_connection(&self, wanted: usize) -> bool {
         match self.multiplexing {
-            Multiplexing::No | Multiplexing::OneExchange => wanted > self.connecting,
+            Multiplexing::No | Multiplexing::Failed | Multiplexing::OneExchange => {
+                wanted > self.connecting
+            }
             Multiplexing::Unknown | Multiplexing::Yes => wanted > 0 && self.connecting == 0,
         }
     }
@@ -391,7 +397,7 @@ impl Pool {
         let origin = self.origins.remove(at);
         match origin.multiplexing {
             Multiplexing::OneExchange => self.misdirected_by_key.remove(&origin.key),
-            Multiplexing::Unknown | Multiplexing::No | Multiplexing::Yes => {
+            Multiplexing::Unknown | Multiplexing::Failed | Multiplexing::No | Multiplexing::Yes => {
                 self.by_key.remove(&origin.key)
             }
         };
