@@ -97,7 +97,7 @@ pub enum Protocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 without TLS: the server is known to speak it (RFC 9113 §3.3). Over TLS, as
-    /// [`Protocol::Negotiated`], if the ALPN list has `h2`.
+    /// [`Protocol::Negotiated`].
     Http2,
 }
 

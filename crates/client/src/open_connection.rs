@@ -359,7 +359,7 @@ fn alpn(protocol: Protocol, tls: &ClientTls) -> Vec<Vec<u8>> {
     match protocol {
         Protocol::Negotiated => usual.clone(),
         Protocol::Http1 => usual.iter().filter(|name| *name != HTTP2).cloned().collect(),
-        Protocol::Http2 => vec![HTTP2.to_vec()],
+        Protocol::Http2 => unreachable!("over TLS it is negotiated"),
     }
 }
 

@@ -175,18 +175,19 @@ impl Options {
         Ok(key)
     }
 
-    /// The protocols of a connection: one, if nothing is left to negotiate.
+    /// The protocols of a connection: one, if nothing is left to negotiate. Over TLS, HTTP/2 is
+    /// always negotiated (RFC 9113 §3.3).
     fn protocol(&self, tls: Option<&ClientTls>, upgrades: bool) -> Protocol {
         let offers_http2 = |tls: &ClientTls| tls.options().alpn.iter().any(|name| name == HTTP2);
-        match self.protocol {
-            // Over TLS, HTTP/2 is always negotiated (RFC 9113 §3.3).
-            Protocol::Negotiated | Protocol::Http2
-                if !upgrades && tls.is_some_and(offers_http2) =>
-            {
+        match (self.protocol, tls) {
+            _ if upgrades => Protocol::Http1,
+            (Protocol::Negotiated | Protocol::Http2, Some(tls)) if offers_http2(tls) => {
                 Protocol::Negotiated
             }
-            Protocol::Negotiated | Protocol::Http1 => Protocol::Http1,
-            Protocol::Http2 => Protocol::Http2,
+            (Protocol::Http2, None) => Protocol::Http2,
+            (Protocol::Negotiated | Protocol::Http1, _) | (Protocol::Http2, Some(_)) => {
+                Protocol::Http1
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use fulmar_client::{
-    Application, Client, Config, Context, Options, Request, TransferEvent, TransferId,
+    Application, Client, Config, Context, Options, Protocol, Request, TransferEvent, TransferId,
 };
 use fulmar_engine::{Action, DriverEvent, Engine, KeepAlive, SocketEvent, SocketId};
 use fulmar_proto::Input;
@@ -192,6 +192,32 @@ proptest! {
 }
 
 /// One pair for each knob: none is forgotten by chance.
+/// Over TLS, HTTP/2 is negotiated if ALPN has it. HTTP/2 has no upgrade.
+#[test]
+fn protocol_of_the_key_follows_tls_and_upgrade() {
+    use Protocol::{Http1, Http2, Negotiated};
+    let (both, only_http1) = (&TLS[0], &TLS[3]);
+    for (url, protocol, tls, upgrades, expected) in [
+        ("http://a/", Negotiated, both, false, Http1),
+        ("http://a/", Http2, both, false, Http2),
+        ("http://a/", Http2, both, true, Http1),
+        ("http://a/", Http1, both, false, Http1),
+        ("https://a/", Negotiated, both, false, Negotiated),
+        ("https://a/", Http2, both, false, Negotiated),
+        ("https://a/", Http1, both, false, Http1),
+        ("https://a/", Negotiated, both, true, Http1),
+        ("https://a/", Http2, both, true, Http1),
+        ("https://a/", Negotiated, only_http1, false, Http1),
+        ("https://a/", Http2, only_http1, false, Http1),
+    ] {
+        let options = Options { protocol, tls: Some(tls.clone()), ..Options::default() };
+        let request = Request::get(url).options(options.into());
+        let request = if upgrades { request.header("Upgrade", b"odd") } else { request };
+        let request = request.build().expect("a request");
+        assert_eq!(request.key().protocol, expected, "{url} {protocol:?} upgrades: {upgrades}");
+    }
+}
+
 #[test]
 fn every_single_difference_prevents_reuse() {
     let plain = Knobs {
