@@ -115,7 +115,9 @@ impl FetchFault {
     pub(crate) fn keeps_part(&self) -> bool {
         match self {
             Self::Status(_) => true,
-            Self::Transfer(error) => !matches!(error, Error::Write(_)),
+            // As `Excess`: either the length or the body may be wrong.
+            Self::Transfer(Error::Write(_) | Error::Peer(PeerError::BodyTooLong)) => false,
+            Self::Transfer(_) => true,
             _ => false,
         }
     }
@@ -179,4 +181,21 @@ impl std::error::Error for FetchFault {}
 /// Adds the operation to an error of the file system.
 pub(crate) fn file(doing: FileOperation) -> impl Fn(io::Error) -> FetchFault {
     move |error| FetchFault::File { doing, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HTTP/2 reports it as an error, HTTP/1 when the response is complete.
+    #[test]
+    fn too_many_bytes_are_one_fault_in_both_versions() {
+        let of_http2 = FetchFault::Transfer(Error::Peer(PeerError::BodyTooLong));
+        for fault in [of_http2, FetchFault::Excess] {
+            assert_eq!(fault.kind(), "excess");
+            assert!(!fault.keeps_part() && !fault.is_transient(), "{fault:?}");
+        }
+        let lost = FetchFault::Transfer(Error::Peer(PeerError::UnexpectedEof));
+        assert!(lost.keeps_part() && lost.is_transient());
+    }
 }
