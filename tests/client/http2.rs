@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_client::{
     Client, Config, Context, Error, Options, Protocol, Request, RequestBody, TransferEvent,
-    TransferId,
+    TransferId, VerbatimHead,
 };
 use fulmar_proto::PeerError;
 use fulmar_proto::h2::ErrorCode;
@@ -661,6 +661,30 @@ fn an_upload_that_moves_has_no_deadline() {
     staged.run();
     let received = staged.result(id).expect("a response");
     assert!(received.ends_with(b"0000"), "{received:?} bytes in pieces of 10,000");
+}
+
+/// With HTTP/2 the method decides whether a response has a body, not the declaration of the head.
+#[test]
+fn a_verbatim_get_has_a_body_whatever_it_declares() {
+    let len = Rc::new(Cell::new(None));
+    let recorder = TransferRecorder::with({
+        let len = Rc::clone(&len);
+        move |_, _, event| {
+            if let TransferEvent::Head { len: found, .. } = event {
+                len.set(Some(*found));
+            }
+        }
+    });
+    let mut staged = Http2Staged::with(recorder, respond);
+    let mut head = VerbatimHead::new("GET /x HTTP/1.1\r\nHost: a\r\n\r\n").expect("a head");
+    head.is_bodiless = true;
+    let url = format!("http://{}/x", staged.peer.address());
+    let request = Request::with_verbatim_head(&url, head).options(http2()).build();
+    let id = staged.start_request(&request.expect("a request"));
+    staged.run();
+    assert_eq!(staged.result(id).expect("a response"), b"/x");
+    let len = len.get().expect("a head");
+    assert!(len.is_none_or(|len| len == 2), "{len:?}");
 }
 
 #[test]

@@ -26,8 +26,10 @@ impl ClientState {
     ) -> bool {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
         transfer.status = status;
-        // In response to HEAD, and at 304, the fields describe a body that does not follow.
-        let bodiless = transfer.request.is_bodiless() || matches!(status, 204 | 304);
+        // In response to HEAD, and at 304, the fields describe a body that does not follow. A
+        // connection of HTTP/2 knows this from the method, and HTTP/1 from the request.
+        let is_bodiless = !transfer.multiplexed && transfer.request.is_bodiless();
+        let bodiless = is_bodiless || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.timestamps.first_byte = Some(now);
         transfer.withheld = transfer.stage == TransferStage::Expecting;
