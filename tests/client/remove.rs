@@ -25,6 +25,7 @@ enum ActionSite {
     Redirect,
     Head,
     Data,
+    Trailers,
     Writable,
     Upgraded,
     Done,
@@ -32,11 +33,12 @@ enum ActionSite {
     Timeout,
 }
 
-const SITES: [ActionSite; 9] = [
+const SITES: [ActionSite; 10] = [
     ActionSite::Informational,
     ActionSite::Redirect,
     ActionSite::Head,
     ActionSite::Data,
+    ActionSite::Trailers,
     ActionSite::Writable,
     ActionSite::Upgraded,
     ActionSite::Done,
@@ -192,6 +194,7 @@ fn request<L: ClientLoop>(staged: &Staged<L>, site: ActionSite) -> Request {
     let builder = match site {
         ActionSite::Informational => Request::get(&url("/info")),
         ActionSite::Redirect => Request::get(&url("/redirect")),
+        ActionSite::Trailers => Request::get(&url("/trailers")),
         ActionSite::Writable => {
             Request::with_method("POST", &url("/post")).body(RequestBody::Stream(Some(5)))
         }
@@ -211,6 +214,10 @@ fn serve(heard: &ScriptedRequest, released: bool) -> Vec<ServerStep> {
     match heard.path() {
         "/info" => send(&[&early[..], &full()].concat()),
         "/redirect" => send(&answer("302 Found", "Location: /plain\r\n", b"moved")),
+        "/trailers" => {
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            send(&[&head[..], b"a\r\nhelloworld\r\n0\r\nX-Sum: 1\r\n\r\n"].concat())
+        }
         "/upgrade" => {
             let head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n";
             let mut steps = send(&[&head[..], b"\r\nhello"].concat());
@@ -240,7 +247,8 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAc
             TransferEvent::Writable => site == ActionSite::Writable,
             TransferEvent::Upgraded => site == ActionSite::Upgraded,
             TransferEvent::Done(_) => site == ActionSite::Done,
-            TransferEvent::MalformedHead { .. } | TransferEvent::Trailers(_) => false,
+            TransferEvent::Trailers(_) => site == ActionSite::Trailers,
+            TransferEvent::MalformedHead { .. } => false, // its transfer fails
         };
         if here && deed.subject.get() == Some(id) && std::mem::take(&mut undone) {
             deed.carry_out(context);
