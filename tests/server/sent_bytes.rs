@@ -5,16 +5,19 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use fulmar_engine::sim::PeerId;
-use fulmar_proto::{Headers, Request, Response};
+use fulmar_proto::{BodyLen, Headers, Request, Response};
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{
     ExchangeSummary, Handler, HandlerApp, HandlerResult, Limits, Observer, Responder, ServerEngine,
     Stop,
 };
 use fulmar_sys as sys;
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::http2::Http2Client;
+use fulmar_tests::https::{client_tls, layers, server_tls};
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
+use fulmar_tests::tls_end::TlsEnd;
 
 /// Responds with as many bytes as the target says.
 struct Sized;
@@ -47,12 +50,17 @@ struct SizedServer {
 
 impl SizedServer {
     fn new() -> Self {
+        Self::with_tls(None)
+    }
+
+    fn with_tls(certs: Option<&Certs>) -> Self {
         let ended = EndedExchanges::default();
         let observer = ended.clone();
         let hand = ServerHand::new(|now| {
             let app = HandlerApp::new(Sized, now, sys::wall_clock).with_observer(observer);
             let mut engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
-            engine.add_listener(LISTENER, None);
+            let tls = certs.map(|certs| layers(server_tls(certs, CertOwner::Server)));
+            engine.add_listener(LISTENER, tls);
             engine
         });
         Self { hand, ended }
@@ -157,5 +165,111 @@ fn streams_of_a_lost_connection_have_their_sent_bytes() {
         lose(&mut server, peer);
         server.hand.fail(peer);
         assert_eq!(server.take(), [("/4000000".to_owned(), received, false)]);
+    }
+}
+
+/// The bytes of the second response behind it were counted as unsent bytes of the first one.
+#[test]
+fn a_response_is_reported_while_a_later_one_is_queued() {
+    let mut server = SizedServer::new();
+    let peer = server.http1(30_200, &["/30000", "/10000"]);
+    // A small one counts as sent once it is queued.
+    let expected = [("/10000".to_owned(), 10_000, true), ("/30000".to_owned(), 30_000, true)];
+    assert_eq!(server.take(), expected);
+    server.hand.fail(peer);
+    assert_eq!(server.take(), []);
+}
+
+/// A client of HTTP/2, in clear text or over TLS, that reads its socket slowly.
+struct SlowClient {
+    peer: PeerId,
+    http: Http2Client,
+    tls: Option<TlsEnd>,
+}
+
+impl SlowClient {
+    fn connect(server: &mut SizedServer, certs: Option<&Certs>) -> Self {
+        let tls = certs.map(|certs| TlsEnd::new(client_tls(certs).session("localhost").unwrap()));
+        let peer = server.hand.connect();
+        let mut this = Self { peer, http: Http2Client::default(), tls };
+        for _ in 0..4 {
+            this.exchange(server); // the handshake, and SETTINGS
+        }
+        this
+    }
+
+    /// Sends what is pending, and receives what has arrived.
+    fn exchange(&mut self, server: &mut SizedServer) {
+        let bytes = match &mut self.tls {
+            Some(end) => {
+                if end.established {
+                    end.send(&self.http.poll_bytes());
+                }
+                end.take()
+            }
+            None => self.http.poll_bytes(),
+        };
+        server.hand.send(self.peer, bytes);
+        let received = std::mem::take(&mut server.hand.peer(self.peer).received);
+        match &mut self.tls {
+            Some(end) => {
+                end.wire.extend_from_slice(&received);
+                end.open().expect("the server follows the protocol");
+                self.http.receive(&std::mem::take(&mut end.above));
+            }
+            None => self.http.receive(&received),
+        }
+    }
+}
+
+/// Responses of HTTP/2 were reported once the connection had no more bytes to send, and lost all
+/// framed bytes of the connection if it failed.
+#[test]
+fn a_stream_is_reported_while_others_have_data() {
+    let certs = Certs::new();
+    for certs in [None, Some(&certs)] {
+        let mut server = SizedServer::with_tls(certs);
+        let mut client = SlowClient::connect(&mut server, certs);
+        server.hand.peer(client.peer).window = 0;
+        let large = client.http.request("GET", "/4000000", b"");
+        let small = client.http.request("GET", "/20000", b"");
+        client.exchange(&mut server);
+        let mut ended = Vec::new();
+        for _ in 0..1_000 {
+            server.hand.take(client.peer, 1_000);
+            client.exchange(&mut server);
+            ended.extend(server.take());
+        }
+        assert_eq!(client.http.responses[&small].body.len(), 20_000);
+        assert_eq!(ended, [("/20000".to_owned(), 20_000, true)], "TLS: {}", certs.is_some());
+        server.hand.fail(client.peer);
+        let received = client.http.responses[&large].body.len() as u64;
+        let [(target, bytes, complete)]: [Ended; 1] = server.take().try_into().expect("one");
+        assert!(target == "/4000000" && !complete);
+        // The headers of framed and unsent bytes are subtracted. TLS: sealed bytes count as sent.
+        let sealed = if certs.is_some() { 300_000 } else { 0 };
+        assert!((received - 1_000..=received + sealed).contains(&bytes), "{bytes} of {received}");
+    }
+}
+
+/// A reset reported a complete response if all of it was framed, though none of it was sent.
+#[test]
+fn a_reset_does_not_report_framed_bytes_as_sent() {
+    for is_read in [true, false] {
+        let mut server = SizedServer::new();
+        let mut client = SlowClient::connect(&mut server, None);
+        server.hand.peer(client.peer).window = 0;
+        let stream = client.http.begin("POST", "/20000", BodyLen::Exact(5));
+        client.exchange(&mut server);
+        client.http.reset(stream);
+        client.exchange(&mut server);
+        assert_eq!(server.take(), []);
+        if is_read {
+            server.hand.take(client.peer, 30_000);
+            assert_eq!(server.take(), [("/20000".to_owned(), 20_000, true)]);
+        }
+        server.hand.fail(client.peer);
+        let lost = ("/20000".to_owned(), 0, false);
+        assert_eq!(server.take(), if is_read { vec![] } else { vec![lost] });
     }
 }

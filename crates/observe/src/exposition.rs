@@ -76,7 +76,7 @@ fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
 
 fn write_durations(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     let name = "fulmar_http_request_duration_seconds";
-    let help = "Request duration: from the request head to the queued end of the response.";
+    let help = "Request duration: from the request head to the last sent byte of the response.";
     family(out, name, "histogram", help)?;
     let limits = BUCKETS.iter().map(|(_, text)| *text).chain(["+Inf"]);
     let mut sum = 0;

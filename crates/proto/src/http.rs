@@ -81,6 +81,26 @@ impl ServerConnection {
         }
     }
 
+    /// [`ServerConnection::poll_sent`] returns `stream` once its last byte is sent. Called at most
+    /// once for a stream, behind [`Connection::send_end`].
+    pub fn watch_sent(&mut self, stream: StreamId) {
+        either!(self, it => it.watch_sent(stream));
+    }
+
+    /// The next watched stream whose message was sent as a whole: all bytes up to its end, also
+    /// while others are queued behind it.
+    pub fn poll_sent(&mut self) -> Option<StreamId> {
+        either!(self, it => it.poll_sent())
+    }
+
+    /// An upper bound of the unsent bytes of the message of `stream`, without those queued behind
+    /// its last byte. HTTP/1 includes those queued in front of it, HTTP/2 those framed in front of
+    /// it and the headers of frames.
+    /// Valid as [`Connection::unsent`] is.
+    pub fn unsent_message(&self, stream: StreamId) -> u64 {
+        either!(self, it => it.unsent_message(stream))
+    }
+
     /// True if the peer may be waiting for a 100 before it sends the body of this request
     /// (RFC 9110 §10.1.1).
     pub fn expects_continue(&self, stream: StreamId) -> bool {

@@ -3,11 +3,12 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::block;
-use crate::spare::{self, Queue};
+use crate::event::StreamId;
+use crate::spare::{self, EndMark, Queue};
 use crate::transmit::{Segment, Transmit};
 
 /// The queue of one socket. Heads and small bodies are copied together and sent first, in one
-/// piece; everything else is shared. An empty outbox holds no memory.
+/// piece; everything else is shared. An empty outbox without marks holds no memory.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: Option<Box<Queue>>,
@@ -102,7 +103,7 @@ impl Outbox {
 
     /// The bytes that may be sent now.
     pub fn transmit(&mut self) -> Option<Transmit<'_>> {
-        let queue = self.queue.as_deref_mut()?;
+        let queue = self.queue.as_deref_mut().filter(|queue| queue.size > 0)?;
         let inline = &queue.inline[queue.at..];
         Some(Transmit::new(inline, queue.segments.make_contiguous()))
     }
@@ -118,6 +119,7 @@ impl Outbox {
         };
         assert!(n <= queue.size, "the driver reported more bytes than were queued");
         queue.size -= n;
+        queue.sent += n;
         if queue.size > 0 {
             queue.advance(n);
             queue.keep();
@@ -128,14 +130,41 @@ impl Outbox {
 
     /// Drops all queued bytes.
     pub fn clear(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            spare::give(queue);
+        let Some(mut queue) = self.queue.take() else { return };
+        let (sent, marks) = (queue.sent, std::mem::take(&mut queue.marks));
+        spare::give(queue);
+        if !marks.is_empty() {
+            self.queue = Some(Box::new(Queue { sent, marks, ..Queue::default() }));
         }
     }
 
     /// Bytes queued.
     pub fn size(&self) -> u64 {
         self.queue.as_ref().map_or(0, |queue| queue.size)
+    }
+
+    /// [`Outbox::poll_marked`] returns `stream` once the next `unsent` bytes are sent. A mark ends
+    /// at a queued byte, so the limits of the queue hold for marks, too.
+    pub(crate) fn mark(&mut self, stream: StreamId, unsent: u64) {
+        debug_assert!(unsent <= self.size(), "a mark ends at a queued byte");
+        let queue = self.queue.get_or_insert_with(spare::take);
+        queue.marks.push_back(EndMark { stream, end: queue.sent + unsent });
+    }
+
+    /// The next stream whose mark was passed, in the order of the marks.
+    pub(crate) fn poll_marked(&mut self) -> Option<StreamId> {
+        let queue = self.queue.as_deref_mut()?;
+        let sent = queue.sent;
+        let mark = queue.marks.pop_front_if(|mark| mark.end <= sent)?;
+        self.free_if_empty();
+        Some(mark.stream)
+    }
+
+    /// Unsent bytes in front of the mark of `stream`; `None` without a mark.
+    pub(crate) fn unsent_before_mark(&self, stream: StreamId) -> Option<u64> {
+        let queue = self.queue.as_ref()?;
+        let mark = queue.marks.iter().find(|mark| mark.stream == stream)?;
+        Some(mark.end.saturating_sub(queue.sent))
     }
 
     /// Bytes of memory that the queue holds: heads, bodies in memory, and the entry of each
@@ -148,10 +177,10 @@ impl Outbox {
 
     /// True if nothing is queued.
     pub fn is_empty(&self) -> bool {
-        self.queue.is_none()
+        self.size() == 0
     }
 
-    /// Returns the memory if nothing is queued: `queue` is `None` exactly then.
+    /// Returns the memory if nothing is queued. Only marks stay, until their owner takes them.
     fn free_if_empty(&mut self) {
         if self.size() == 0 {
             self.clear();
@@ -161,7 +190,7 @@ impl Outbox {
 
 impl Drop for Outbox {
     fn drop(&mut self) {
-        self.clear();
+        self.queue.take().into_iter().for_each(spare::give);
     }
 }
 
@@ -301,6 +330,30 @@ mod tests {
         assert_eq!((outbox.size(), outbox.memory()), (4, 4 + each));
         outbox.sent(4);
         assert_eq!((outbox.size(), outbox.memory()), (0, 0));
+    }
+
+    /// A later message does not delay the report of an earlier one.
+    #[test]
+    fn marks_are_reported_once_their_bytes_are_sent() {
+        let mut outbox = Outbox::default();
+        for (stream, len) in [(1, 10), (3, 5_000)] {
+            outbox.push(Bytes::from(vec![b'x'; len]).into());
+            outbox.mark(StreamId(stream), outbox.size());
+        }
+        outbox.sent(9);
+        assert_eq!(outbox.poll_marked(), None);
+        assert_eq!(outbox.unsent_before_mark(StreamId(1)), Some(1));
+        assert_eq!(outbox.unsent_before_mark(StreamId(3)), Some(5_001));
+        outbox.sent(1);
+        outbox.push(Bytes::from(vec![b'x'; 7]).into());
+        assert_eq!(outbox.poll_marked(), Some(StreamId(1)));
+        assert_eq!((outbox.poll_marked(), outbox.unsent_before_mark(StreamId(1))), (None, None));
+        outbox.sent(5_007);
+        assert!(outbox.is_empty() && outbox.transmit().is_none());
+        outbox.push(Bytes::from_static(b"next").into());
+        assert_eq!((outbox.poll_marked(), outbox.poll_marked()), (Some(StreamId(3)), None));
+        outbox.sent(4);
+        assert!(outbox.queue.is_none(), "an idle connection holds no memory");
     }
 
     /// With a slow reader and a queue that was never empty, all sent bytes stayed in memory.

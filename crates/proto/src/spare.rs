@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use crate::event::StreamId;
 use crate::transmit::Segment;
 
 /// The queue of one connection.
@@ -25,6 +26,17 @@ pub(crate) struct Queue {
     pub(crate) size: u64,
     /// Of them, bytes in memory: not those of files and pipes.
     pub(crate) memory: u64,
+    /// Bytes sent since the connection has taken this queue.
+    pub(crate) sent: u64,
+    /// The ends of watched messages, in the order of the queue.
+    pub(crate) marks: VecDeque<EndMark>,
+}
+
+/// Where a watched message ends, counted as [`Queue::sent`] is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndMark {
+    pub(crate) stream: StreamId,
+    pub(crate) end: u64,
 }
 
 impl Queue {
@@ -55,6 +67,7 @@ pub(crate) fn give(mut queue: Box<Queue>) {
     queue.segments.clear();
     (queue.at, queue.kept, queue.size, queue.memory) = (0, 0, 0, 0);
     queue.front_fits = false;
+    (queue.sent, queue.marks) = (0, VecDeque::new());
     SPARE.with_borrow_mut(|spare| {
         let size = spare.size + queue.kept_size();
         if spare.queues.len() < SPARE_LEN_MAX && size <= SPARE_SIZE_MAX {

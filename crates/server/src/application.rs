@@ -121,12 +121,27 @@ pub trait ServerApp {
     /// passed on. In HTTP/1 the connection ends with the error.
     fn handle_refused(&mut self, _now: Instant, _data: &mut Self::Data, _error: PeerError) {}
 
-    /// Bytes of the connection were sent.
-    fn handle_sent(&mut self, _now: Instant, _reply: &ServerConnection, _data: &mut Self::Data) {}
+    /// Bytes of the connection were sent. An application that counts or logs responses itself
+    /// implements it: a queued response is not sent yet. [`ServerConnection::poll_sent`] returns
+    /// the streams that it watches.
+    fn handle_sent(
+        &mut self,
+        _now: Instant,
+        _reply: &mut ServerConnection,
+        _data: &mut Self::Data,
+    ) {
+    }
 
     /// The connection ends, and `handle_gone` follows: the unsent bytes of its streams are lost
-    /// ([`fulmar_proto::Connection::unsent`]).
-    fn handle_ending(&mut self, _now: Instant, _reply: &ServerConnection, _data: &mut Self::Data) {}
+    /// ([`ServerConnection::unsent_message`]). An application that counts sent bytes itself
+    /// implements it: `handle_gone` has no connection to read them from.
+    fn handle_ending(
+        &mut self,
+        _now: Instant,
+        _reply: &mut ServerConnection,
+        _data: &mut Self::Data,
+    ) {
+    }
 
     /// The connection is closed.
     fn handle_gone(&mut self, _now: Instant, _socket: SocketId, _data: Self::Data, _end: &End) {}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fulmar_proto::{BodyLen, Connection, Request, ServerConnection, StreamId};
+use fulmar_proto::{BodyLen, Request, ServerConnection, StreamId};
 
 use crate::deferred::Replay;
 use crate::handler::{BodyHandler, HandlerError, HandlerResult};
@@ -56,7 +56,7 @@ impl Exchanges {
         self.first = Some(state);
     }
 
-    /// True if the exchange of `stream` is in progress.
+    /// True if there is an exchange of `stream`, in progress or being sent.
     pub(crate) fn contains(&self, stream: StreamId) -> bool {
         self.iter().any(|state| state.stream == stream)
     }
@@ -76,33 +76,31 @@ impl Exchanges {
         self.take_if(|state| state.stream == stream)
     }
 
-    /// Removes an exchange whose response is complete and sent.
-    pub(crate) fn take_sent(&mut self, reply: &ServerConnection) -> Option<Box<ExchangeState>> {
-        let sent = self.iter().find(|state| state.over && self.unsent(reply, state.stream) == 0)?;
-        self.take_any(sent.stream)
+    /// Keeps an exchange whose response is complete until the response is sent. Returns the oldest
+    /// of those that are kept, if they are more than [`KEPT_LEN_MAX`].
+    pub(crate) fn keep(&mut self, state: Box<ExchangeState>) -> Option<Box<ExchangeState>> {
+        debug_assert!(state.over, "only a complete response is kept");
+        self.insert(state);
+        // The list begins with the newest one: kept exchanges are not inserted again.
+        let (oldest, len) = self
+            .iter()
+            .filter(|state| state.over)
+            .fold((StreamId(0), 0), |(_, len), state| (state.stream, len + 1));
+        if len > KEPT_LEN_MAX { self.take_kept(oldest) } else { None }
+    }
+
+    /// Removes the exchange of `stream`, if its response is complete.
+    pub(crate) fn take_kept(&mut self, stream: StreamId) -> Option<Box<ExchangeState>> {
+        self.take_if(|state| state.stream == stream && state.over)
     }
 
     /// The connection ends: its unsent bytes are not counted as sent.
     pub(crate) fn subtract_unsent(&mut self, reply: &ServerConnection) {
-        let unsent: Vec<_> = self.iter().map(|state| self.unsent(reply, state.stream)).collect();
         let mut link = self.first.as_deref_mut();
-        for unsent in unsent {
-            let state = link.expect("each has its number");
-            state.sent = state.sent.saturating_sub(unsent);
+        while let Some(state) = link {
+            state.sent = state.sent.saturating_sub(reply.unsent_message(state.stream));
             link = state.next.as_deref_mut();
         }
-    }
-
-    /// An upper bound of the unsent bytes of a response. HTTP/1 counts those of all responses: the
-    /// later ones are subtracted.
-    fn unsent(&self, reply: &ServerConnection, stream: StreamId) -> u64 {
-        let later: u64 = match reply {
-            ServerConnection::Http1(..) => {
-                self.iter().filter(|state| state.stream > stream).map(|state| state.sent).sum()
-            }
-            ServerConnection::Http2(_) => 0,
-        };
-        reply.unsent(stream).saturating_sub(later)
     }
 
     /// Removes any exchange.
@@ -326,6 +324,10 @@ impl fmt::Debug for ExchangeState {
     }
 }
 
+/// Complete responses of a connection that wait until they are sent. Beyond it the oldest one is
+/// reported at once, with its queued bytes.
+const KEPT_LEN_MAX: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -350,6 +352,24 @@ mod tests {
         }
         assert_eq!(exchanges.pop().unwrap().stream, StreamId(5));
         assert!(exchanges.pop().is_none());
+    }
+
+    #[test]
+    fn kept_responses_are_limited() {
+        let mut exchanges = Exchanges::default();
+        let kept = |stream| {
+            let stream = StreamId(stream);
+            Box::new(ExchangeState { stream, over: true, ..ExchangeState::default() })
+        };
+        exchanges.insert(exchange(0, None)); // in progress: it does not count
+        for stream in 1..=u32::try_from(KEPT_LEN_MAX).unwrap() {
+            assert!(exchanges.keep(kept(stream)).is_none());
+        }
+        assert_eq!(exchanges.keep(kept(1_000)).unwrap().stream, StreamId(1));
+        assert_eq!(exchanges.keep(kept(1_001)).unwrap().stream, StreamId(2));
+        assert!(exchanges.take_kept(StreamId(0)).is_none());
+        assert!(exchanges.take_kept(StreamId(1_000)).is_some());
+        assert!(exchanges.keep(kept(1_002)).is_none());
     }
 
     #[test]

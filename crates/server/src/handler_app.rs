@@ -192,7 +192,7 @@ impl<H: Handler> HandlerApp<H> {
         }
         if self.server.observes_requests
             && state.sent > SENT_AT_ONCE_MAX
-            && call.reply.unsent(state.stream) > 0
+            && call.reply.unsent_message(state.stream) > 0
         {
             return self.keep_until_sent(call, state, request);
         }
@@ -214,7 +214,10 @@ impl<H: Handler> HandlerApp<H> {
             state.keep(request);
         }
         (state.alive, state.wake) = (None, None);
-        call.session.exchanges.insert(state);
+        call.reply.watch_sent(state.stream);
+        if let Some(oldest) = call.session.exchanges.keep(state) {
+            self.server.close(call.context.now, call.session, oldest, None, true);
+        }
     }
 
     /// The exchange was reset, and the connection goes on.
@@ -228,6 +231,10 @@ impl<H: Handler> HandlerApp<H> {
         // Without a state the response was complete.
         let Some(mut state) = call.session.exchanges.take_any(stream) else { return };
         if state.over && unsent == 0 {
+            // All of it is framed, and framed bytes are still sent.
+            if call.reply.unsent_message(stream) > 0 {
+                return call.session.exchanges.insert(state);
+            }
             return self.server.close(call.context.now, call.session, state, None, true);
         }
         state.sent = state.sent.saturating_sub(unsent);
@@ -496,10 +503,12 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
     fn handle_sent(
         &mut self,
         now: Instant,
-        reply: &ServerConnection,
+        reply: &mut ServerConnection,
         session: &mut HandlerSession,
     ) {
-        while let Some(state) = session.exchanges.take_sent(reply) {
+        while let Some(stream) = reply.poll_sent() {
+            // Without a state it was reported early, or the stream was reset.
+            let Some(state) = session.exchanges.take_kept(stream) else { continue };
             self.server.close(now, session, state, None, true);
         }
     }
@@ -507,7 +516,7 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
     fn handle_ending(
         &mut self,
         now: Instant,
-        reply: &ServerConnection,
+        reply: &mut ServerConnection,
         session: &mut HandlerSession,
     ) {
         self.handle_sent(now, reply, session);

@@ -46,6 +46,21 @@ impl H1Client {
 }
 
 impl H1Server {
+    /// As [`crate::ServerConnection::watch_sent`].
+    pub(crate) fn watch_sent(&mut self, stream: StreamId) {
+        self.outbox.mark(stream, self.outbox.size());
+    }
+
+    /// As [`crate::ServerConnection::poll_sent`].
+    pub(crate) fn poll_sent(&mut self) -> Option<StreamId> {
+        self.outbox.poll_marked()
+    }
+
+    /// As [`crate::ServerConnection::unsent_message`].
+    pub(crate) fn unsent_message(&self, stream: StreamId) -> u64 {
+        self.outbox.unsent_before_mark(stream).unwrap_or_else(|| self.outbox.size())
+    }
+
     /// True if the peer may be waiting for a 100 before it sends the body of the current request
     /// (RFC 9110 §10.1.1).
     pub fn expects_continue(&self, _: StreamId) -> bool {

@@ -107,9 +107,21 @@ pub struct H2<S: Side> {
     below: u32,
     /// The time of the last sweep.
     swept: u64,
-    /// The unsent bytes of streams that ended with the connection.
-    lost: Vec<(StreamId, u64)>,
+    /// Bytes of the connection that were sent.
+    sent: u64,
+    /// The streams with unsent bytes that ended with the connection.
+    lost: Vec<LostStream>,
     side: PhantomData<S>,
+}
+
+/// What was unsent of a stream that ended with its connection.
+#[derive(Clone, Copy, Debug)]
+struct LostStream {
+    id: StreamId,
+    /// Bytes that were not framed.
+    queued: u64,
+    /// As [`Stream::framed`].
+    framed: u64,
 }
 
 /// The state of the connection.
@@ -188,6 +200,7 @@ impl<S: Side> H2<S> {
             fill_size: send::FILL_SIZE_FIRST,
             below: 0,
             swept: 0,
+            sent: 0,
             lost: Vec::new(),
             side: PhantomData,
         };
@@ -355,6 +368,10 @@ impl<S: Side> H2<S> {
     /// Removes a closed stream, and returns its bytes to the connection's window.
     fn remove(&mut self, slot: StreamSlot) {
         let stream = self.streams.remove(slot);
+        if stream.watched && stream.send != SendHalf::Ended && stream.queue.is_empty() {
+            let unsent = stream.framed.saturating_sub(self.sent);
+            self.outbox.mark(stream.id, unsent.min(self.outbox.size()));
+        }
         if S::SERVER {
             self.consume(stream.unreleased);
         }
@@ -409,9 +426,18 @@ impl<S: Side> H2<S> {
     /// Ends all streams with the connection. Their unsent bytes remain known.
     fn drop_streams(&mut self) {
         let streams = std::mem::take(&mut self.streams);
-        let queues = streams.iter().map(|stream| (stream.id, stream.queue.size()));
-        self.lost = queues.filter(|(_, unsent)| *unsent > 0).collect();
+        let lost = streams.iter().map(|stream| LostStream {
+            id: stream.id,
+            queued: stream.queue.size(),
+            framed: stream.framed,
+        });
+        let sent = self.sent;
+        self.lost = lost.filter(|lost| lost.queued > 0 || lost.framed > sent).collect();
         self.events = VecDeque::new();
+    }
+
+    fn find_lost(&self, stream: StreamId) -> Option<LostStream> {
+        self.lost.iter().copied().find(|lost| lost.id == stream)
     }
 
     fn phase(&self, wants_write: bool) -> Phase {
@@ -451,6 +477,32 @@ impl H2<Server> {
     /// True until the head of the first request is complete.
     pub fn is_new(&self) -> bool {
         self.last_received == StreamId(0)
+    }
+
+    /// As [`crate::ServerConnection::watch_sent`].
+    pub(crate) fn watch_sent(&mut self, stream: StreamId) {
+        match self.streams.get_mut(stream) {
+            Some(it) if it.send != SendHalf::Ended => it.watched = true,
+            _ => self.outbox.mark(stream, self.outbox.size()),
+        }
+    }
+
+    /// As [`crate::ServerConnection::poll_sent`].
+    pub(crate) fn poll_sent(&mut self) -> Option<StreamId> {
+        self.outbox.poll_marked()
+    }
+
+    /// As [`crate::ServerConnection::unsent_message`].
+    pub(crate) fn unsent_message(&self, stream: StreamId) -> u64 {
+        if let Some(unsent) = self.outbox.unsent_before_mark(stream) {
+            return unsent;
+        }
+        let (queued, framed) = match (self.streams.find(stream), self.find_lost(stream)) {
+            (Some(slot), _) => (self.streams[slot].queue.size(), self.streams[slot].framed),
+            (None, Some(lost)) => (lost.queued, lost.framed),
+            (None, None) => (0, 0),
+        };
+        queued + framed.saturating_sub(self.sent)
     }
 
     /// Why requests were refused that the owner has not received, since the last call. The budget
@@ -599,7 +651,7 @@ impl<S: Side> Connection for H2<S> {
     fn unsent(&self, stream: StreamId) -> u64 {
         let queued = match self.streams.find(stream) {
             Some(slot) => self.streams[slot].queue.size(),
-            None => self.lost.iter().find(|(id, _)| *id == stream).map_or(0, |(_, size)| *size),
+            None => self.find_lost(stream).map_or(0, |lost| lost.queued),
         };
         queued + self.outbox.size()
     }
@@ -664,6 +716,7 @@ impl<S: Side> Connection for H2<S> {
 
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
+        self.sent += bytes;
         self.adapt_fill(bytes);
         self.unshare();
         self.sends_messages &= !self.outbox.is_empty();

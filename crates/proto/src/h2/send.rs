@@ -298,7 +298,7 @@ impl<S: Side> H2<S> {
     /// Moves `len` queued bytes of a stream into a DATA frame. The last one ends the stream, unless
     /// trailers follow.
     fn frame_data(&mut self, slot: StreamSlot, len: u64, is_last: bool) {
-        let Self { streams, outbox, send_window, .. } = self;
+        let Self { streams, outbox, send_window, sent, .. } = self;
         let stream = &mut streams[slot];
         let ends = is_last && stream.trailers.is_none();
         if len == 0 && !ends {
@@ -317,6 +317,7 @@ impl<S: Side> H2<S> {
             left -= piece.len();
             outbox.push(piece);
         }
+        stream.framed = *sent + outbox.size();
         // A piece that only a small window has cut off is no progress.
         let is_progress = len >= PROGRESS_SIZE_MIN || stream.queue.is_empty();
         stream.moved |= is_progress;
@@ -334,7 +335,11 @@ impl<S: Side> H2<S> {
                 fields.end_to_end().for_each(|(name, value)| encoder.field(out, name, value));
             });
         }
-        self.streams[slot].send = SendHalf::Ended;
+        let stream = &mut self.streams[slot];
+        stream.send = SendHalf::Ended;
+        if stream.watched {
+            self.outbox.mark(stream.id, self.outbox.size());
+        }
         self.budget.refill(&self.limits);
         self.close_if_done(slot);
     }

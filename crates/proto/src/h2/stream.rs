@@ -46,6 +46,10 @@ pub(super) struct Stream {
     pub(super) priority: StreamPriority,
     /// Body bytes that are not framed yet.
     pub(super) queue: SendQueue,
+    /// The bytes of the connection up to the end of its last DATA frame.
+    pub(super) framed: u64,
+    /// The owner receives its id once the message is sent.
+    pub(super) watched: bool,
     /// Sent behind the body, in place of END_STREAM in its last frame.
     pub(super) trailers: Option<Box<HeaderBuf>>,
 }
@@ -198,6 +202,8 @@ impl Stream {
             interims: 0,
             priority: StreamPriority::default(),
             queue: SendQueue::default(),
+            framed: 0,
+            watched: false,
             trailers: None,
         }
     }
