@@ -529,9 +529,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// The application's loop waits for this socket, or does not.
     fn set_watched(&mut self, id: SocketId, on: bool) {
         let Some(socket) = self.sockets.get_mut(id) else { return }; // it could not be opened
-        socket.watched = on;
-        if socket.registration == Registration::Registered {
-            self.selector.set_watched(socket.fd.as_fd(), on);
+        match socket.registration {
+            Registration::Registered => self.selector.set_watched(socket.fd.as_fd(), on),
+            Registration::New | Registration::NewUnwatched => {
+                socket.registration = match on {
+                    true => Registration::New,
+                    false => Registration::NewUnwatched,
+                };
+            }
+            Registration::Deferred => {} // no loop of an application defers a registration
         }
     }
 

@@ -123,7 +123,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let SocketOrigin::Accepted(listener) = socket.origin {
             socket.origin = SocketOrigin::Connected;
             if let Some(Some(listener)) = listeners.get_mut(listener.0 as usize)
-                && socket.registration == Registration::New
+                && matches!(socket.registration, Registration::New | Registration::NewUnwatched)
             {
                 listener.prediction.learn(result.is_ok());
             }

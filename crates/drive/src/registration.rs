@@ -70,9 +70,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let mut failed = false;
         while let Some(id) = self.new_sockets.pop() {
             let Some(socket) = self.sockets.get_mut(id) else { continue }; // closed in this turn
-            debug_assert_eq!(
-                socket.registration,
-                Registration::New,
+            debug_assert!(
+                matches!(socket.registration, Registration::New | Registration::NewUnwatched),
                 "it is on the list of new sockets"
             );
             if self.selector.watching_costs() && socket.is_passive() {
@@ -113,10 +112,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let connecting = socket.origin == SocketOrigin::Connecting;
         let wants = socket.wants();
         socket.interest = Interest { write: wants.write || connecting, ..wants };
-        socket.registration = Registration::Registered;
+        let before = std::mem::replace(&mut socket.registration, Registration::Registered);
         match self.selector.watch(socket.fd.as_fd(), socket.tag(), socket.interest) {
             Ok(()) => {
-                if !socket.watched {
+                if before == Registration::NewUnwatched {
                     self.selector.set_watched(socket.fd.as_fd(), false);
                 }
                 true

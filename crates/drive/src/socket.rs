@@ -35,8 +35,6 @@ pub(crate) struct Socket {
     pub(crate) shut: bool,
     /// The engine expects an `Input`, even an empty one.
     pub(crate) resumed: bool,
-    /// The application's loop waits for it.
-    pub(crate) watched: bool,
     /// Input may bypass the engine.
     pub(crate) splicing: bool,
     /// The last receive filled its buffer: there may be more.
@@ -91,6 +89,8 @@ pub(crate) enum SocketOrigin {
 pub(crate) enum Registration {
     /// Not yet: at the end of this turn.
     New,
+    /// As `New`, but the application's loop does not wait for it.
+    NewUnwatched,
     /// Not yet: nothing is expected from it.
     Deferred,
     /// Yes.
@@ -143,7 +143,6 @@ impl Socket {
             short_read: ShortRead::WouldBlock,
             shut: false,
             resumed: false,
-            watched: true,
             splicing: false,
             flowing: false,
             listed: false,
