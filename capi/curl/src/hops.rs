@@ -214,9 +214,12 @@ fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         values.bytes(Id::USERNAME).is_some() || values.bytes(Id::XOAUTH2_BEARER).is_some();
     let is_immediate = matches!(values.number(Id::HTTPAUTH), AUTH_BASIC | AUTH_BEARER);
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
+    let decodes =
+        values.bytes(Id::ACCEPT_ENCODING).is_some() && values.is_on(Id::HTTP_CONTENT_DECODING);
     let refused = [
         (has_user && !is_immediate, "only Basic and Bearer authentication are built in"),
         (is_form, "forms are not built in"),
+        (decodes, "content decoding is not built in"),
         (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (has(Id::COOKIEFILE) || has(Id::COOKIEJAR), "the cookie engine is not built in"),
@@ -442,3 +445,21 @@ const AUTH_BEARER: i64 = 1 << 6;
 const REDIR_POST_301: i64 = 1;
 const REDIR_POST_302: i64 = 2;
 const REDIR_POST_303: i64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::easy_options::Argument;
+
+    /// Otherwise the application would receive the encoded bytes.
+    #[test]
+    fn content_decoding_is_refused_until_it_is_built() {
+        let mut options = EasyOptions::default();
+        assert_eq!(refuse_unsupported(&options), Ok(()));
+        options.set(Id::ACCEPT_ENCODING, Argument::Bytes(Some(b""))).expect("accepted");
+        let refused = refuse_unsupported(&options).map_err(|failure| failure.code);
+        assert_eq!(refused, Err(CurlCode::NotBuiltIn));
+        options.set(Id::HTTP_CONTENT_DECODING, Argument::Number(0)).expect("accepted");
+        assert_eq!(refuse_unsupported(&options), Ok(()));
+    }
+}
