@@ -37,6 +37,8 @@ mod custom_fields;
 mod request_head;
 
 mod failure;
+mod hop_body;
+mod hop_head;
 mod hop_response;
 mod hop_target;
 mod transfer;
@@ -50,11 +52,14 @@ mod handles;
 mod easy;
 mod multi;
 
+mod client_options;
 mod download;
+mod follow;
 mod hops;
 mod perform;
 mod sockets;
 mod tls_options;
+mod unsupported;
 mod upload;
 mod verbose;
 
