@@ -5,12 +5,18 @@
 //! is in [`fulmar_curl`], which borrows nothing while C runs. Every entry catches panics: they must
 //! not unwind into C.
 
+pub mod connection;
 pub mod easy;
+pub mod websocket;
+
 pub mod multi;
+
 pub mod slist;
 pub mod text;
 pub mod url;
 pub mod version;
+
+pub mod later;
 
 pub mod handle;
 pub mod message;

@@ -21,6 +21,14 @@ pub struct CurlWaitFd {
     revents: i16,
 }
 
+impl CurlWaitFd {
+    /// A descriptor that is waited for.
+    pub(crate) fn new(fd: RawFd, reads: bool, writes: bool) -> Self {
+        let events = if reads { WAIT_IN } else { 0 } | if writes { WAIT_OUT } else { 0 };
+        Self { fd, events, revents: 0 }
+    }
+}
+
 /// An empty handle; `NULL` if that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_multi_init() -> *mut CurlMultiHandle {

@@ -49,6 +49,8 @@ pub struct Multi {
     pub(crate) tls: RefCell<Vec<ClientTls>>,
     /// All handles in it, in the order of their addition.
     pub(crate) added: RefCell<Vec<Rc<Easy>>>,
+    /// Handles that were ever added.
+    pub(crate) added_count: Cell<usize>,
     /// Handles by the index of their client's transfer.
     pub(crate) active: RefCell<Vec<Option<ActiveHop>>>,
     /// Requests to start at the next action.

@@ -53,9 +53,11 @@ mod easy;
 mod multi;
 
 mod client_options;
+mod connect_only;
 mod download;
 mod follow;
 mod hops;
+mod multi_counts;
 mod perform;
 mod sockets;
 mod tls_options;

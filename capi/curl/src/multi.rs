@@ -43,6 +43,7 @@ impl Multi {
             tls: RefCell::default(),
             is_poisoned: Cell::new(false),
             added: RefCell::default(),
+            added_count: Cell::default(),
             active: RefCell::default(),
             pending: RefCell::default(),
             messages: RefCell::default(),
@@ -62,6 +63,7 @@ impl Multi {
         self.refuse_recursion()?;
         easy.multi.replace(Weak::clone(&self.this));
         self.added.borrow_mut().push(Rc::clone(easy));
+        self.added_count.update(|count| count + 1);
         match self.begin(easy, border) {
             Ok(()) => self.pending.borrow_mut().push_back(Rc::clone(easy)),
             Err(failure) => self.finish(easy, Err(failure), border),
