@@ -83,15 +83,18 @@ static VERSION: LazyLock<CurlVersion> = LazyLock::new(|| CurlVersion {
 });
 
 /// The features and their bits (`CURL_VERSION_*`), in the order of their names.
-const FEATURES: [(&str, u32); 8] = [
+const FEATURES: [(&str, u32); 11] = [
     ("AsynchDNS", 7),
+    ("brotli", 23),
     ("HTTP2", 16),
     ("IDN", 10),
     ("IPv6", 0),
     ("Largefile", 9),
+    ("libz", 3),
     ("SSL", 2),
     ("threadsafe", 30),
     ("UnixSockets", 19),
+    ("zstd", 26),
 ];
 
 /// The version with those of the libraries that programs look for.

@@ -7,9 +7,10 @@ use fulmar_proto::Version;
 
 use crate::border::{CBorder, DebugKind, WRITE_PAUSE};
 use crate::code::CurlCode;
+use crate::easy_options::EasyOptions;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
-use crate::handles::{Easy, Multi};
+use crate::handles::{Easy, EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::values::CPointer;
 
@@ -61,6 +62,9 @@ impl Multi {
             let is_last = line == b"\r\n" || line == b"\n";
             if fails && is_last {
                 break;
+            }
+            if !head.is_interim {
+                easy.with_state(|state| note_line(state, line))?;
             }
             self.debug(easy, DebugKind::HeaderIn, line, border);
             self.deliver_line(easy, line, border)?;
@@ -150,13 +154,48 @@ impl Multi {
             return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
         }
         match in_body {
-            true => self.deliver_data(easy, Bytes::copy_from_slice(line), border),
+            true => self.deliver_piece(easy, Bytes::copy_from_slice(line), border),
             false => Ok(()),
         }
     }
 
-    /// Delivers a piece of the body, or keeps it while the application has paused.
+    /// Delivers received bytes of the body, decoded.
     pub(crate) fn deliver_data(
+        &self,
+        easy: &Easy,
+        bytes: Bytes,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let decoder = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut()?;
+            let len = bytes.len() as u64;
+            transfer.download.received += len;
+            state.info.received += i64::try_from(len).unwrap_or(i64::MAX);
+            // While C runs nothing is borrowed, so the decoder is out of its place.
+            let decoder = &mut transfer.download.decoder;
+            (!transfer.response.ignores_body).then(|| std::mem::take(decoder))
+        });
+        let Some(mut decoder) = decoder else { return Ok(()) };
+        self.debug(easy, DebugKind::DataIn, &bytes, border);
+        let decodes = !decoder.is_empty() && easy.with_state(|it| decodes_body(&it.options));
+        let is_chunked = decoder.is_chunked;
+        let delivered = match decodes {
+            true => decoder.decode(&bytes, &mut |piece| self.deliver_piece(easy, piece, border)),
+            false => self.deliver_piece(easy, bytes, border),
+        };
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.download.decoder = decoder;
+            }
+        });
+        delivered.map_err(|failure| match is_chunked && failure.text.is_empty() {
+            true => Failure::new(failure.code, "Failed reading the chunked-encoded stream"),
+            false => failure,
+        })
+    }
+
+    /// Delivers a piece to the write callback, or keeps it while the application has paused.
+    fn deliver_piece(
         &self,
         easy: &Easy,
         bytes: Bytes,
@@ -164,22 +203,12 @@ impl Multi {
     ) -> Result<(), Failure> {
         let is_held = easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return true };
-            let len = bytes.len() as u64;
-            transfer.download.received += len;
-            state.info.received += i64::try_from(len).unwrap_or(i64::MAX);
-            if transfer.response.ignores_body {
-                return true;
-            }
             if transfer.download.is_paused {
                 transfer.download.held.push(bytes.clone());
             }
             transfer.download.is_paused
         });
-        if is_held {
-            return Ok(());
-        }
-        self.debug(easy, DebugKind::DataIn, &bytes, border);
-        self.write_body(easy, bytes, border)
+        if is_held { Ok(()) } else { self.write_body(easy, bytes, border) }
     }
 
     fn write_body(&self, easy: &Easy, bytes: Bytes, border: &dyn CBorder) -> Result<(), Failure> {
@@ -289,6 +318,21 @@ impl Multi {
         self.end_held(easy, border);
         Ok(())
     }
+}
+
+/// Notes what a header line means for the body.
+fn note_line(state: &mut EasyState, line: &[u8]) -> Result<(), Failure> {
+    let decodes_content = state.options.values.bytes(Id::ACCEPT_ENCODING).is_some();
+    let Some(transfer) = &mut state.transfer else { return Ok(()) };
+    match transfer.response.status {
+        204 | 304 => Ok(()),
+        _ => transfer.download.decoder.add_line(line, decodes_content),
+    }
+}
+
+/// `CURLOPT_HTTP_CONTENT_DECODING`, which holds for the codings of a transfer too.
+fn decodes_body(options: &EasyOptions) -> bool {
+    options.values.is_on(Id::HTTP_CONTENT_DECODING)
 }
 
 /// `CURL_HTTP_VERSION_*`, as `CURLINFO_HTTP_VERSION` returns it.

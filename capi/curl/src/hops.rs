@@ -10,6 +10,7 @@ use fulmar_sys as sys;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
+use crate::decoding::BodyDecoder;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
 use crate::handles::{Easy, Multi};
@@ -98,6 +99,7 @@ impl Multi {
                 transfer.id = Some(id);
                 transfer.response = HopResponse::default();
                 transfer.download.received = 0;
+                transfer.download.decoder = BodyDecoder::default();
             }
         });
         Ok(())

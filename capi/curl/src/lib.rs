@@ -37,6 +37,10 @@ mod custom_fields;
 mod request_head;
 
 mod failure;
+
+mod codings;
+mod decoding;
+
 mod hop_body;
 mod hop_head;
 mod hop_response;

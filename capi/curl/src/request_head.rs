@@ -4,6 +4,7 @@
 //! facts that the engine has to know of them. The order of the fields is libcurl's.
 
 use crate::code::CurlCode;
+use crate::codings::CODINGS;
 use crate::custom_fields::{CustomFields, names};
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::option::OptionId as Id;
@@ -250,8 +251,6 @@ impl HeadWriter<'_> {
 const HTTP_VERSION_1_0: i64 = 1;
 /// Smaller bodies of a POST do not wait for `100 Continue`.
 const EXPECT_CONTINUE_FROM: u64 = 1024 * 1024 + 1;
-/// The codings that `CURLOPT_ACCEPT_ENCODING` with an empty string means.
-const CODINGS: &str = "deflate, gzip, br, zstd";
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_client::TransferId;
 
+use crate::decoding::BodyDecoder;
 use crate::failure::Failure;
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
@@ -32,6 +33,7 @@ pub(crate) struct EasyTransfer {
 pub(crate) struct DownloadState {
     /// Body bytes of the current response.
     pub(crate) received: u64,
+    pub(crate) decoder: BodyDecoder,
     /// Pieces that the callback has not accepted, in order.
     pub(crate) held: Vec<Bytes>,
     pub(crate) is_paused: bool,

@@ -15,12 +15,9 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         values.bytes(Id::USERNAME).is_some() || values.bytes(Id::XOAUTH2_BEARER).is_some();
     let is_immediate = [method::BASIC, method::BEARER].contains(&schemes);
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
-    let decodes =
-        values.bytes(Id::ACCEPT_ENCODING).is_some() && values.is_on(Id::HTTP_CONTENT_DECODING);
     let refused = [
         (has_user && !is_immediate, "only Basic and Bearer authentication are built in"),
         (is_form, "forms are not built in"),
-        (decodes, "content decoding is not built in"),
         (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (has(Id::COOKIEFILE) || has(Id::COOKIEJAR), "the cookie engine is not built in"),
@@ -34,23 +31,5 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::easy_options::Argument;
-
-    /// Otherwise the application would receive the encoded bytes.
-    #[test]
-    fn content_decoding_is_refused_until_it_is_built() {
-        let mut options = EasyOptions::default();
-        assert_eq!(refuse_unsupported(&options), Ok(()));
-        options.set(Id::ACCEPT_ENCODING, Argument::Bytes(Some(b""))).expect("accepted");
-        let refused = refuse_unsupported(&options).map_err(|failure| failure.code);
-        assert_eq!(refused, Err(CurlCode::NotBuiltIn));
-        options.set(Id::HTTP_CONTENT_DECODING, Argument::Number(0)).expect("accepted");
-        assert_eq!(refuse_unsupported(&options), Ok(()));
     }
 }
