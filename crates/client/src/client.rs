@@ -17,12 +17,13 @@ use fulmar_semantics::cookies::Jar;
 use crate::application::{Application, Context};
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_handler::ConnectionHandler;
-use crate::connection_key::Route;
+use crate::connection_key::{Hashed, Route};
 use crate::error::Error;
 use crate::lost_exchange::failure;
 use crate::options::{Config, Options};
 use crate::pool::Multiplexing;
 use crate::request::Request;
+use crate::request_url::RequestUrl;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
 use crate::transfer::{BodyUse, TransferId};
 use crate::transfer_stage::TransferStage;
@@ -88,6 +89,13 @@ impl<A: Application> Client<A> {
     /// Idle connections.
     pub fn idle_connections(&self) -> usize {
         self.core.state.pool.idle()
+    }
+
+    /// True if a request to this URL with these options would use an idle connection.
+    pub fn has_idle(&self, url: &str, options: &Options) -> bool {
+        let Ok((target, _)) = RequestUrl::with_user(url) else { return false };
+        let Ok(key) = options.key(&target, false) else { return false };
+        self.core.state.pool.has_idle(&Hashed::new(key))
     }
 
     /// Connections that are being opened.

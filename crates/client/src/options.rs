@@ -51,6 +51,9 @@ pub struct Options {
     pub connect_timeout: Option<Duration>,
     /// Timeout of TLS and of a proxy's tunnel on these; by default [`Config::handshake_timeout`].
     pub handshake_timeout: Option<Duration>,
+    /// Connections are used by requests with this name only: for protocols that authenticate a
+    /// connection instead of a request.
+    pub connection_name: Option<Arc<[u8]>>,
     /// Uses a connection that has carried no request yet.
     pub fresh_connection: bool,
     /// A connection that has been idle for longer is not used, but closed. In whole seconds.
@@ -115,6 +118,7 @@ impl Default for Options {
             queue_timeout: None,
             connect_timeout: None,
             handshake_timeout: None,
+            connection_name: None,
             fresh_connection: false,
             idle_age_max: None,
             lifetime_max: None,
@@ -153,7 +157,7 @@ impl Options {
             route: Route::Direct,
             protocol: self.protocol(tls.as_ref(), upgrades),
             tls,
-            credentials: None,
+            credentials: self.connection_name.clone(),
             addresses: self.addresses.clone().filter(|addresses| !addresses.is_empty()),
             local: self.local,
             interface: self.interface.clone(),

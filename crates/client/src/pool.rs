@@ -273,6 +273,11 @@ impl Pool {
         self.origins[at].waiting
     }
 
+    /// True if there is an idle connection with this key.
+    pub(crate) fn has_idle(&self, key: &Hashed) -> bool {
+        self.by_key.get(key).is_some_and(|at| self.origins[*at].idle.first().is_some())
+    }
+
     /// Marks a connection as idle, unless it is.
     pub(crate) fn insert_idle(&mut self, at: usize, connection: u32) {
         if self.of_all.contains(connection) {
