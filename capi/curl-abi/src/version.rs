@@ -83,7 +83,7 @@ static VERSION: LazyLock<CurlVersion> = LazyLock::new(|| CurlVersion {
 });
 
 /// The features and their bits (`CURL_VERSION_*`), in the order of their names.
-const FEATURES: [(&str, u32); 11] = [
+const FEATURES: [(&str, u32); 12] = [
     ("AsynchDNS", 7),
     ("brotli", 23),
     ("HTTP2", 16),
@@ -91,6 +91,7 @@ const FEATURES: [(&str, u32); 11] = [
     ("IPv6", 0),
     ("Largefile", 9),
     ("libz", 3),
+    ("NTLM", 4),
     ("SSL", 2),
     ("threadsafe", 30),
     ("UnixSockets", 19),

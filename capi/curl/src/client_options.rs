@@ -1,11 +1,13 @@
 //! What the client needs to know of a request besides its bytes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{Options, Protocol};
 use fulmar_proto::h1::{Leniency, ResponseProfile};
 use fulmar_sys as sys;
 
+use crate::auth::method;
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
@@ -21,6 +23,12 @@ impl Multi {
         let span = |id| positive(id).map(Duration::from_millis);
         let seconds = |id| positive(id).map(Duration::from_secs);
         let http2 = values.number(Id::HTTP_VERSION) == HTTP_VERSION_2_PRIOR_KNOWLEDGE;
+        let is_ntlm = state.auth.server.choice.picked == method::NTLM;
+        let protocol = match http2 {
+            _ if is_ntlm => Protocol::Http1,
+            true => Protocol::Http2,
+            false => Protocol::Negotiated,
+        };
         let unix_socket = values.bytes(Id::UNIX_SOCKET_PATH);
         let leniency = match values.is_on(Id::HTTP09_ALLOWED) {
             true => Leniency::HTTP_09,
@@ -36,10 +44,11 @@ impl Multi {
             queue_timeout: span(Id::CONNECTTIMEOUT_MS),
             idle_age_max: seconds(Id::MAXAGE_CONN),
             lifetime_max: seconds(Id::MAXLIFETIME_CONN),
-            fresh_connection: values.is_on(Id::FRESH_CONNECT),
+            fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
+            connection_name: transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name)),
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls: transfer.target.is_secure.then(|| self.tls(&state.options)).transpose()?,
-            protocol: if http2 { Protocol::Http2 } else { Protocol::Negotiated },
+            protocol,
             unix_socket: unix_socket.map(|path| String::from_utf8_lossy(path).into_owned().into()),
             leniency,
             profile: ResponseProfile::Libcurl,

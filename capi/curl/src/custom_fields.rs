@@ -25,6 +25,11 @@ impl CustomFields {
         tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
     }
 
+    /// All lines, as the application has set them.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().map(|line| &line[..])
+    }
+
     /// The lines to send, in their order: those with a value, and those that want an empty one.
     pub(crate) fn sent(&self) -> impl Iterator<Item = Vec<u8>> {
         self.lines.iter().filter_map(|line| sent_form(line))

@@ -11,6 +11,7 @@ use crate::easy_options::EasyOptions;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
+use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::values::CPointer;
 
@@ -42,9 +43,12 @@ impl Multi {
             }
             info.content_type = head.value("Content-Type").map(<[u8]>::to_vec);
             info.content_length = head.len.map_or(-1, |len| i64::try_from(len).unwrap_or(-1));
+            read_challenges(state, head);
+            let info = &mut state.info;
             info.retry_after = head.value("Retry-After").and_then(seconds).unwrap_or(0);
             let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
-            let fails = state.options.values.is_on(Id::FAILONERROR) && head.status >= 400;
+            let fails = state.options.values.is_on(Id::FAILONERROR) && is_final(state, head.status);
+            let repeats = !fails && repeats(state, head.status);
             if let Some(transfer) = &mut state.transfer {
                 let location = head.value("Location").filter(|to| !to.is_empty());
                 let response = &mut transfer.response;
@@ -53,7 +57,8 @@ impl Multi {
                 response.content_length = head.len;
                 response.location =
                     location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
-                response.ignores_body = follows && response.location.is_some();
+                response.repeats = repeats;
+                response.ignores_body = repeats || (follows && response.location.is_some());
                 transfer.download.received = 0;
             }
             fails
@@ -69,6 +74,12 @@ impl Multi {
             self.debug(easy, DebugKind::HeaderIn, line, border);
             self.deliver_line(easy, line, border)?;
         }
+        // The last scheme may be exhausted only now.
+        let fails = fails
+            || (!head.is_interim
+                && easy.with_state(|state| {
+                    state.options.values.is_on(Id::FAILONERROR) && is_final(state, head.status)
+                }));
         match fails {
             true => Err(Failure::new(
                 CurlCode::HttpReturnedError,

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::auth_state::AuthState;
 use crate::code::CurlCode;
 use crate::easy_options::{Argument, EasyOptions};
 use crate::handles::{Easy, EasyState, Multi};
@@ -34,7 +35,9 @@ impl Easy {
     /// Returns all options to their defaults (curl_easy_reset(3)). Connections are kept, and so is
     /// what is known of the last transfer.
     pub fn reset(&self) {
-        self.state.borrow_mut().options = EasyOptions::default();
+        let mut state = self.state.borrow_mut();
+        state.options = EasyOptions::default();
+        state.auth = AuthState::default();
     }
 
     /// Sets an option (curl_easy_setopt(3)).

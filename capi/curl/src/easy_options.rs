@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::auth::method;
 use crate::code::CurlCode;
 use crate::option::{OptionId as Id, OptionInfo, OptionKind, check_number};
 use crate::values::{CPointer, OptionValue, OptionValues};
@@ -134,6 +135,10 @@ impl EasyOptions {
             }
             Id::USERPWD => self.set_login(text, Id::USERNAME, Id::PASSWORD),
             Id::PROXYUSERPWD => self.set_login(text, Id::PROXYUSERNAME, Id::PROXYPASSWORD),
+            Id::AWS_SIGV4 if text.is_some() => {
+                let scheme = OptionValue::Number(method::AWS_SIGV4.into());
+                self.values.set(Id::HTTPAUTH, scheme);
+            }
             _ => {}
         }
         self.store_bytes(id, text);

@@ -93,6 +93,14 @@ impl ReceivedHead {
         self.bytes.split_inclusive(|byte| *byte == b'\n')
     }
 
+    /// The values of all fields of a name.
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        let value = move |line| {
+            crate::custom_fields::names(line, name).then(|| line[name.len() + 1..].trim_ascii())
+        };
+        self.lines().filter_map(value)
+    }
+
     /// The value of the last field of a name.
     pub(crate) fn value(&self, name: &str) -> Option<&[u8]> {
         let value = |line| crate::custom_fields::names(line, name).then(|| &line[name.len() + 1..]);

@@ -1,15 +1,21 @@
 //! What follows a response: a redirect, or nothing.
 
+use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
 use crate::easy_options::RequestKind;
 use crate::failure::Failure;
 use crate::handles::EasyState;
+use crate::info::TransferInfo;
 use crate::option::OptionId as Id;
+use crate::transfer::EasyTransfer;
 
 /// Prepares the next request after a redirect. False if there is none.
 pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     let values = &state.options.values;
     let Some(transfer) = &mut state.transfer else { return Ok(false) };
+    if transfer.response.repeats {
+        return repeat(transfer, &mut state.info, values.number(Id::MAXREDIRS));
+    }
     let Some(location) = transfer.response.location.take() else { return Ok(false) };
     let next = transfer.target.join(&location, &state.options);
     if !values.is_on(Id::FOLLOWLOCATION) {
@@ -23,11 +29,10 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
             format!("Maximum ({max}) redirects followed"),
         ));
     }
-    let mut next = next?;
-    let is_same_host = next.host.eq_ignore_ascii_case(&transfer.target.host);
-    if next.user.is_none() && is_same_host {
-        next.user = transfer.target.user.take();
-        next.password = transfer.target.password.take();
+    let next = next?;
+    let has_left = next.port != transfer.target.port || next.is_secure != transfer.target.is_secure;
+    if has_left && !values.is_on(Id::UNRESTRICTED_AUTH) {
+        transfer.login = LoginPair::default();
     }
     transfer.redirects += 1;
     state.info.redirects = transfer.redirects;
@@ -49,6 +54,19 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
         }
     }
     transfer.target = next;
+    Ok(true)
+}
+
+/// The same request again, with other credentials. It counts as a redirect.
+fn repeat(transfer: &mut EasyTransfer, info: &mut TransferInfo, max: i64) -> Result<bool, Failure> {
+    if max >= 0 && transfer.redirects >= max {
+        return Err(Failure::new(
+            CurlCode::TooManyRedirects,
+            format!("Maximum ({max}) redirects followed"),
+        ));
+    }
+    transfer.redirects += 1;
+    info.redirects = transfer.redirects;
     Ok(true)
 }
 

@@ -8,11 +8,13 @@ use fulmar_client::{Client, TransferId};
 use fulmar_drive::{ExternalLoop, Reactor};
 use fulmar_tls::ClientTls;
 
+use crate::auth_state::AuthState;
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
 use crate::events::EventQueue;
 use crate::info::TransferInfo;
 use crate::multi_options::MultiOptions;
+use crate::ntlm_lanes::NtlmLanes;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 use crate::watched::WatchedSockets;
@@ -34,6 +36,7 @@ pub struct Easy {
 pub(crate) struct EasyState {
     pub(crate) options: EasyOptions,
     pub(crate) info: TransferInfo,
+    pub(crate) auth: AuthState,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
 }
 
@@ -45,6 +48,8 @@ pub struct Multi {
     pub(crate) options: RefCell<MultiOptions>,
     pub(crate) reactor: RefCell<Reactor<Client<EventQueue>, ExternalLoop>>,
     pub(crate) sockets: RefCell<WatchedSockets>,
+    /// The connections that NTLM authenticates.
+    pub(crate) ntlm: RefCell<NtlmLanes>,
     /// The TLS configurations of its transfers.
     pub(crate) tls: RefCell<Vec<ClientTls>>,
     /// All handles in it, in the order of their addition.

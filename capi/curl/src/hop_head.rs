@@ -1,11 +1,10 @@
 //! The head of a request.
 
-use crate::auth::{basic, bearer, method};
+use crate::auth_state::AuthFields;
 use crate::custom_fields::CustomFields;
-use crate::easy_options::{EasyOptions, RequestKind};
+use crate::easy_options::RequestKind;
 use crate::failure::Failure;
 use crate::handles::EasyState;
-use crate::hop_target::HopTarget;
 use crate::option::OptionId as Id;
 use crate::request_head::{HeadBody, HeadParts, WrittenHead};
 
@@ -28,6 +27,7 @@ pub(crate) fn write_head(
     state: &mut EasyState,
     custom: &CustomFields,
     len: Option<u64>,
+    auth: &AuthFields,
 ) -> Result<(WrittenHead, String), Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
     let target = &transfer.target;
@@ -40,8 +40,7 @@ pub(crate) fn write_head(
         RequestKind::PostForm | RequestKind::PostMime => HeadBody::Form(len, &[]),
     };
     let is_first = target.host.eq_ignore_ascii_case(&transfer.first_host.0);
-    let trusts_host =
-        values.is_on(Id::UNRESTRICTED_AUTH) || (is_first && target.port == transfer.first_host.1);
+    let trusts_host = transfer.trusts_host(&state.options);
     let range = values.bytes(Id::RANGE).filter(|_| body == HeadBody::None);
     let range = match (range, values.number(Id::RESUME_FROM_LARGE)) {
         (Some(range), _) => Some([b"Range: bytes=", &range[..]].concat()),
@@ -54,7 +53,6 @@ pub(crate) fn write_head(
     let request_target = values.bytes(Id::REQUEST_TARGET).map_or(&target.path[..], |it| &it[..]);
     let cookie = values.bytes(Id::COOKIE).filter(|_| custom.find("Cookie").is_none());
     let host = target.host_field();
-    let authorization = authorization(&state.options, target).filter(|_| trusts_host);
     let parts = HeadParts {
         method: &transfer.method,
         target: request_target,
@@ -63,14 +61,15 @@ pub(crate) fn write_head(
         has_left_host: !is_first,
         trusts_host,
         is_proxied: false,
-        proxy_authorization: None,
-        authorization: authorization.as_deref(),
+        proxy_authorization: auth.proxy.as_deref(),
+        authorization: auth.server.as_deref(),
         range: range.as_deref(),
         referer: values.bytes(Id::REFERER).map(|referer| &referer[..]).filter(|it| !it.is_empty()),
         cookie: cookie.map(|cookie| &cookie[..]).filter(|_| trusts_host),
         condition: None,
         body,
-        negotiates: false,
+        negotiates: state.auth.negotiates,
+        is_http10: state.info.http_version == HTTP_VERSION_1_0,
     };
     let head = WrittenHead::write(&state.options, &parts)
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;
@@ -80,17 +79,5 @@ pub(crate) fn write_head(
     Ok((head, target.origin()))
 }
 
-/// The value of `Authorization`: Basic, with the login of the URL or of the options, or a token.
-fn authorization(options: &EasyOptions, target: &HopTarget) -> Option<Vec<u8>> {
-    let values = &options.values;
-    let permits = |bit: u32| values.number(Id::HTTPAUTH) & i64::from(bit) != 0;
-    let own = |id| values.bytes(id).map(|text| &text[..]);
-    let token = own(Id::XOAUTH2_BEARER).filter(|_| permits(method::BEARER));
-    let user = target.user.as_deref().or_else(|| own(Id::USERNAME));
-    let password = match target.user {
-        Some(_) => target.password.as_deref(),
-        None => own(Id::PASSWORD),
-    };
-    let login = user.filter(|_| permits(method::BASIC));
-    token.map(bearer).or_else(|| Some(basic(login?, password.unwrap_or_default())))
-}
+/// `CURL_HTTP_VERSION_1_0`.
+const HTTP_VERSION_1_0: i64 = 1;

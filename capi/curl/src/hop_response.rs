@@ -9,6 +9,8 @@ pub(crate) struct HopResponse {
     pub(crate) malformed: Option<Vec<u8>>,
     pub(crate) location: Option<Vec<u8>>,
     pub(crate) content_length: Option<u64>,
+    /// The request is sent again, with other credentials.
+    pub(crate) repeats: bool,
     /// The body is not delivered: another request follows.
     pub(crate) ignores_body: bool,
 }

@@ -4,9 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fulmar_client::{Done, Request, RequestBody, VerbatimHead};
 use fulmar_sys as sys;
 
+use crate::auth_state::LoginPair;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
@@ -14,12 +16,13 @@ use crate::decoding::BodyDecoder;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
 use crate::handles::{Easy, Multi};
+use crate::hop_auth::authorize;
 use crate::hop_body::hop_body;
 use crate::hop_head::{first_method, write_head};
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::info::TransferInfo;
-use crate::option::OptionId as Id;
+use crate::option::{OptionId as Id, auth_mask};
 use crate::transfer::{DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 
@@ -39,9 +42,17 @@ impl Multi {
             refuse_unsupported(&state.options)?;
             let target = HopTarget::parse(url, &state.options)?;
             let first_host = (target.host.clone(), target.port);
+            let mask = |id| auth_mask(values.number(id));
+            state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));
+            let own = |id| values.bytes(id).map(|text| text.to_vec());
+            let login = LoginPair { user: own(Id::USERNAME), password: own(Id::PASSWORD) };
             state.transfer = Some(Box::new(EasyTransfer {
                 started: sys::now(),
                 first_host,
+                first_is_secure: target.is_secure,
+                login,
+                is_netrc: false,
+                lane: None,
                 method: first_method(state),
                 target,
                 drops_body: false,
@@ -69,23 +80,31 @@ impl Multi {
         if must_rewind {
             self.rewind_upload(easy, border)?;
         }
-        let body = easy.with_state(|state| hop_body(state, border));
-        let (head, origin) = easy.with_state(|state| write_head(state, &custom, body.len))?;
+        self.prepare_login(easy)?;
+        let options = easy.with_state(|state| self.client_options(state))?;
+        self.note_connection(easy, &options);
+        let mut body = easy.with_state(|state| hop_body(state, border));
+        let auth = easy.with_state(|state| authorize(state, &custom, bytes_of(&body.body)))?;
+        if easy.with_state(|state| state.auth.negotiates) {
+            body.body = RequestBody::Empty;
+        }
+        let (head, origin) =
+            easy.with_state(|state| write_head(state, &custom, body.len, &auth))?;
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
+        let is_empty = easy.with_state(|state| state.auth.negotiates);
         let body = match (body.body, head.is_chunked) {
+            (RequestBody::Empty, true) if is_empty => {
+                RequestBody::Bytes(Bytes::from_static(LAST_CHUNK))
+            }
             (RequestBody::Stream(_), true) => RequestBody::Stream(None),
             (body, _) => body,
         };
-        let sent = match &body {
-            RequestBody::Bytes(bytes) => bytes.len(),
-            _ => 0,
-        };
+        let sent = bytes_of(&body).len();
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
         verbatim.expects_continue = head.expects_continue;
         verbatim.closes =
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
-        let options = easy.with_state(|state| self.client_options(state))?;
         let request = Request::with_verbatim_head(&origin, verbatim)
             .body(body)
             .options(Arc::new(options))
@@ -164,6 +183,17 @@ impl Multi {
         }
     }
 }
+
+/// The bytes of a body that is in memory.
+fn bytes_of(body: &RequestBody) -> &[u8] {
+    match body {
+        RequestBody::Bytes(bytes) => bytes,
+        _ => b"",
+    }
+}
+
+/// The end of a body in chunks.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn note_times(info: &mut TransferInfo, done: &Done) {
     let times = done.timings();

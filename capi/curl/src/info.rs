@@ -63,6 +63,10 @@ pub struct TransferInfo {
     pub peer: Option<std::net::SocketAddr>,
     /// The local address.
     pub local: Option<std::net::SocketAddr>,
+    /// The authentication schemes that servers have offered.
+    pub server_auth: u32,
+    /// Those that proxies have offered.
+    pub proxy_auth: u32,
     /// `Retry-After` in seconds.
     pub retry_after: i64,
     /// The error of the system behind a failure.
@@ -149,6 +153,8 @@ impl TransferInfo {
             12 => self.request_size,
             14 => -1,
             20 => self.redirects,
+            23 => self.server_auth.into(),
+            24 => self.proxy_auth.into(),
             25 => self.os_error,
             26 => self.connects,
             35 => self.is_condition_unmet.into(),
@@ -156,8 +162,8 @@ impl TransferInfo {
             42 => port(self.local),
             46 => self.http_version,
             43 => -1, // the last socket, for 32 bits
-            // Results of verification, schemes of authentication, a proxy, RTSP.
-            13 | 22 | 23 | 24 | 37 | 38 | 39 | 47 | 48 | 59 => 0,
+            // Results of verification, a proxy, RTSP.
+            13 | 22 | 37 | 38 | 39 | 47 | 48 | 59 => 0,
             _ => return Err(CurlCode::UnknownOption),
         })
     }

@@ -22,6 +22,7 @@ pub mod mime;
 pub mod netrc;
 pub mod stamp;
 
+mod ntlm_lanes;
 mod number;
 mod text;
 
@@ -41,6 +42,8 @@ mod failure;
 mod codings;
 mod decoding;
 
+mod auth_state;
+mod hop_auth;
 mod hop_body;
 mod hop_head;
 mod hop_response;

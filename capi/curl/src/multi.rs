@@ -40,6 +40,7 @@ impl Multi {
             options: RefCell::default(),
             reactor: RefCell::new(new_reactor()),
             sockets: RefCell::default(),
+            ntlm: RefCell::default(),
             tls: RefCell::default(),
             is_poisoned: Cell::new(false),
             added: RefCell::default(),

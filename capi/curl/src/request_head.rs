@@ -36,6 +36,8 @@ pub(crate) struct HeadParts<'a> {
     pub(crate) body: HeadBody<'a>,
     /// The body is withheld until the server has chosen an authentication scheme.
     pub(crate) negotiates: bool,
+    /// The server has responded with HTTP/1.0.
+    pub(crate) is_http10: bool,
 }
 
 /// The body that a head announces.
@@ -64,7 +66,8 @@ impl WrittenHead {
     /// # Errors
     /// [`CurlCode::UploadFailed`]: a body of unknown length in HTTP/1.0.
     pub(crate) fn write(options: &EasyOptions, parts: &HeadParts<'_>) -> Result<Self, CurlCode> {
-        let is_http10 = options.values.number(Id::HTTP_VERSION) == HTTP_VERSION_1_0;
+        let is_http10 =
+            parts.is_http10 || options.values.number(Id::HTTP_VERSION) == HTTP_VERSION_1_0;
         let te = te_of_body(parts, is_http10)?;
         let mut head = HeadWriter { bytes: Vec::with_capacity(256), custom: parts.custom };
         let version: &[u8] = if is_http10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" };
@@ -274,6 +277,7 @@ mod tests {
             condition: None,
             body,
             negotiates: false,
+            is_http10: false,
         }
     }
 

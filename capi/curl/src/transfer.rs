@@ -1,15 +1,20 @@
 //! The state of a transfer between `curl_multi_add_handle` and its end: requests that follow each
 //! other, and what each has received and sent.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_client::TransferId;
 
+use crate::auth_state::LoginPair;
 use crate::decoding::BodyDecoder;
+use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
+use crate::ntlm_lanes::NtlmLane;
+use crate::option::OptionId as Id;
 
 /// A transfer: one request, and those that redirects and challenges add.
 #[derive(Debug)]
@@ -17,6 +22,13 @@ pub(crate) struct EasyTransfer {
     pub(crate) started: Instant,
     pub(crate) target: HopTarget,
     pub(crate) first_host: (String, u16),
+    pub(crate) first_is_secure: bool,
+    /// The credentials for the current server.
+    pub(crate) login: LoginPair,
+    /// They are those of the `.netrc` file, which are for this host.
+    pub(crate) is_netrc: bool,
+    /// The connection that NTLM authenticates.
+    pub(crate) lane: Option<Rc<NtlmLane>>,
     pub(crate) method: Vec<u8>,
     /// A redirect has dropped the body (RFC 9110 §15.4.4).
     pub(crate) drops_body: bool,
@@ -26,6 +38,18 @@ pub(crate) struct EasyTransfer {
     pub(crate) response: HopResponse,
     pub(crate) download: DownloadState,
     pub(crate) upload: UploadState,
+}
+
+impl EasyTransfer {
+    /// True if credentials and cookies of the options may be sent to the current target: it is the
+    /// first one, or the application trusts all.
+    pub(crate) fn trusts_host(&self, options: &EasyOptions) -> bool {
+        let target = &self.target;
+        let is_first = target.host.eq_ignore_ascii_case(&self.first_host.0)
+            && target.port == self.first_host.1
+            && target.is_secure == self.first_is_secure;
+        is_first || options.values.is_on(Id::UNRESTRICTED_AUTH)
+    }
 }
 
 /// The way of a body to the write callback.

@@ -1,6 +1,5 @@
 //! What is not built in, and so refused.
 
-use crate::auth::method;
 use crate::code::CurlCode;
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::failure::Failure;
@@ -10,22 +9,15 @@ use crate::option::OptionId as Id;
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
     let is_form = matches!(options.request, RequestKind::PostForm | RequestKind::PostMime);
-    let schemes = u32::try_from(values.number(Id::HTTPAUTH)).unwrap_or(u32::MAX);
-    let has_user =
-        values.bytes(Id::USERNAME).is_some() || values.bytes(Id::XOAUTH2_BEARER).is_some();
-    let is_immediate = [method::BASIC, method::BEARER].contains(&schemes);
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
     let refused = [
-        (has_user && !is_immediate, "only Basic and Bearer authentication are built in"),
         (is_form, "forms are not built in"),
         (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (has(Id::COOKIEFILE) || has(Id::COOKIEJAR), "the cookie engine is not built in"),
         (values.number(Id::TIMECONDITION) != 0, "time conditions are not built in"),
-        (values.is_on(Id::NETRC), ".netrc files are not built in"),
         (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
         (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),
-        (has(Id::AWS_SIGV4), "AWS signatures are not built in"),
         (!values.pointer(Id::SHARE).is_null(), "shared data are not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {

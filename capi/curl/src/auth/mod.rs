@@ -33,6 +33,11 @@ pub fn bearer(token: &[u8]) -> Vec<u8> {
     [b"Bearer ", token].concat()
 }
 
+/// The client nonce of Digest: the base64 form of 32 hexadecimal digits.
+pub(crate) fn client_nonce(random: &[u8; 24]) -> Vec<u8> {
+    STANDARD.encode(hex(&random[8..])).into_bytes()
+}
+
 /// Lower-case hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

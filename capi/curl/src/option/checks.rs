@@ -73,6 +73,11 @@ pub(crate) fn auth_schemes(mask: i64) -> u32 {
     }
 }
 
+/// The bits of a mask of authentication schemes, as the application has set them.
+pub(crate) fn auth_mask(mask: i64) -> u32 {
+    bits(mask)
+}
+
 /// The lower half has the lowest version, the upper half the highest one
 /// (CURLOPT_SSLVERSION(3)). SSLv2 and SSLv3 are not accepted.
 fn check_tls_versions(value: i64) -> Result<(), CurlCode> {

@@ -3,7 +3,7 @@
 mod checks;
 mod table;
 
-pub(crate) use checks::check as check_number;
+pub(crate) use checks::{auth_mask, check as check_number};
 use table::{ALIASES, OPTIONS};
 
 /// The number of an option, as C passes it to `curl_easy_setopt`.

@@ -1,0 +1,270 @@
+//! The credentials of the current request: whose they are, and what its response makes of them.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::UNIX_EPOCH;
+
+use fulmar_client::Options;
+use fulmar_sys as sys;
+
+use crate::auth::{SigV4, SigV4Error, SignedRequest, method};
+use crate::auth_state::{AuthFields, AuthInput, NtlmStep, PeerAuth, ResponseFacts};
+use crate::code::CurlCode;
+use crate::custom_fields::CustomFields;
+use crate::easy_options::{EasyOptions, RequestKind};
+use crate::events::ReceivedHead;
+use crate::failure::Failure;
+use crate::handles::{Easy, EasyState, Multi};
+use crate::netrc::find_netrc;
+use crate::option::OptionId as Id;
+use crate::transfer::EasyTransfer;
+
+impl Multi {
+    /// Prepares the credentials of the next request: whose they are, and the lane of NTLM.
+    pub(crate) fn prepare_login(&self, easy: &Easy) -> Result<(), Failure> {
+        easy.with_state(|state| {
+            let Some(transfer) = &mut state.transfer else { return Ok(()) };
+            resolve_login(&state.options, transfer)?;
+            let wants = |peer: &PeerAuth| peer.choice.wanted & method::NTLM != 0;
+            let has_login = transfer.login.user.is_some();
+            if !(has_login && wants(&state.auth.server)) {
+                transfer.lane = None;
+                return Ok(());
+            }
+            let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
+            let logins = [
+                transfer.target.origin().into_bytes(),
+                text(&transfer.login.user),
+                text(&transfer.login.password),
+            ];
+            let lane = self.ntlm.borrow_mut().select(logins.join(&0), transfer.lane.as_ref());
+            transfer.lane = Some(lane);
+            Ok(())
+        })
+    }
+
+    /// NTLM begins again on a new connection.
+    pub(crate) fn note_connection(&self, easy: &Easy, options: &Options) {
+        let lane = easy.with_state(|state| {
+            let transfer = state.transfer.as_ref()?;
+            Some((Rc::clone(transfer.lane.as_ref()?), transfer.target.origin()))
+        });
+        let Some((lane, origin)) = lane else { return };
+        let mut reactor = self.reactor.borrow_mut();
+        reactor.check_unwatched(sys::now());
+        if !reactor.engine.has_idle(&origin, options) {
+            lane.forget();
+            easy.with_state(|state| state.auth.note_new_connection());
+        }
+    }
+}
+
+/// User and password for the current target (`parseurlandfillconn` and `override_login` of 7.88):
+/// those of the options, of the URL, or of the `.netrc` file.
+fn resolve_login(options: &EasyOptions, transfer: &mut EasyTransfer) -> Result<(), Failure> {
+    let (login, target) = (&mut transfer.login, &transfer.target);
+    let values = &options.values;
+    if login.password.is_none() {
+        login.password.clone_from(&target.password);
+    }
+    let has_own_user = values.bytes(Id::USERNAME).is_some();
+    if !has_own_user {
+        match &target.user {
+            Some(user) => login.user = Some(user.clone()),
+            None if login.password.is_some() => login.user = Some(Vec::new()),
+            None => {}
+        }
+    }
+    transfer.is_netrc = false;
+    let use_netrc = values.number(Id::NETRC);
+    let is_complete = |text: &Option<Vec<u8>>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let has_both =
+        use_netrc == NETRC_OPTIONAL && is_complete(&login.user) && is_complete(&target.password);
+    if use_netrc == 0 || has_own_user || has_both {
+        return Ok(());
+    }
+    let Some(file) = netrc_file(options).and_then(|path| std::fs::read(path).ok()) else {
+        return Ok(());
+    };
+    let found = find_netrc(&file, target.host.as_bytes(), login.user.as_deref())
+        .map_err(|_| Failure::new(CurlCode::ReadError, ".netrc parser error"))?;
+    if !found.has_entry {
+        return Ok(());
+    }
+    transfer.is_netrc = true;
+    login.user = found.login.or_else(|| login.user.take());
+    login.password = found.password.or_else(|| login.password.take());
+    if login.password.is_some() {
+        login.user.get_or_insert_default();
+    }
+    Ok(())
+}
+
+/// `CURLOPT_NETRC_FILE`, or the file in the home directory.
+fn netrc_file(options: &EasyOptions) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt as _;
+    match options.values.bytes(Id::NETRC_FILE) {
+        Some(path) => Some(std::ffi::OsStr::from_bytes(path).into()),
+        None => Some(std::env::home_dir()?.join(".netrc")),
+    }
+}
+
+/// The fields with credentials for the current request.
+pub(crate) fn authorize(
+    state: &mut EasyState,
+    custom: &CustomFields,
+    body: &[u8],
+) -> Result<AuthFields, Failure> {
+    let transfer = state.transfer.as_ref().expect("its request is being started");
+    let values = &state.options.values;
+    let token = values.bytes(Id::XOAUTH2_BEARER).map(|token| &token[..]);
+    let auth = &mut state.auth;
+    let has_body = has_body(&state.options, transfer);
+    auth.negotiates = false;
+    if transfer.login.user.is_none() && token.is_none() {
+        auth.server.skip();
+        auth.proxy.skip();
+        return Ok(AuthFields::default());
+    }
+    auth.proxy.skip();
+    if !(transfer.trusts_host(&state.options) || transfer.is_netrc) {
+        auth.server.skip();
+        auth.decide_body(has_body);
+        return Ok(AuthFields::default());
+    }
+    let target = values.bytes(Id::REQUEST_TARGET).map_or(&transfer.target.path[..], |it| &it[..]);
+    if auth.server.scheme() == Some(method::AWS_SIGV4) {
+        auth.server.skip();
+        let server = sign(&state.options, transfer, custom, body)?;
+        return Ok(AuthFields { server, ..AuthFields::default() });
+    }
+    let input = AuthInput {
+        login: &transfer.login,
+        token,
+        method: &transfer.method,
+        target,
+        has_custom: custom.find("Authorization").is_some(),
+        random: &random()?,
+        now: unix_time(),
+    };
+    let server = match &transfer.lane {
+        Some(lane) => auth.server.authorize(input, &mut lane.server.borrow_mut()),
+        None => auth.server.authorize(input, &mut NtlmStep::default()),
+    };
+    auth.decide_body(has_body);
+    Ok(AuthFields { server, ..AuthFields::default() })
+}
+
+fn has_body(options: &EasyOptions, transfer: &EasyTransfer) -> bool {
+    !transfer.drops_body && !matches!(options.request, RequestKind::Get | RequestKind::Head)
+}
+
+/// The value of AWS's signature, and the line of its date.
+fn sign(
+    options: &EasyOptions,
+    transfer: &EasyTransfer,
+    custom: &CustomFields,
+    body: &[u8],
+) -> Result<Option<Vec<u8>>, Failure> {
+    if custom.find("Authorization").is_some() {
+        return Ok(None);
+    }
+    let values = &options.values;
+    let bad = |error: SigV4Error| {
+        let code = match error {
+            SigV4Error::Provider => CurlCode::BadFunctionArgument,
+            _ => CurlCode::UrlMalformat,
+        };
+        Failure::new(code, error.to_string())
+    };
+    let option = values.bytes(Id::AWS_SIGV4).filter(|option| !option.is_empty());
+    let signer = SigV4::parse(option.map_or(b"aws:amz", |option| &option[..])).map_err(bad)?;
+    let target = &transfer.target;
+    let mut parts = target.path.splitn(2, |byte| *byte == b'?');
+    let path = parts.next().unwrap_or_default();
+    let lines: Vec<&[u8]> = custom.lines().collect();
+    let host_value = target.host_field();
+    let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
+    let (value, date) = signer
+        .sign(&SignedRequest {
+            method: &transfer.method,
+            host: target.host.as_bytes(),
+            host_value: host_value.as_bytes(),
+            path,
+            query: parts.next().unwrap_or_default(),
+            headers: &lines,
+            body,
+            user: &text(&transfer.login.user),
+            password: &text(&transfer.login.password),
+            now: unix_time(),
+        })
+        .map_err(bad)?;
+    let date = date.map(|line| [b"\r\n", &line[..]].concat()).unwrap_or_default();
+    Ok(Some([value, date].concat()))
+}
+
+fn unix_time() -> i64 {
+    let since = sys::wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn random() -> Result<[u8; 24], Failure> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| Failure::new(CurlCode::FailedInit, "the system has no random bytes"))?;
+    Ok(bytes)
+}
+
+/// Reads the challenges of a head.
+pub(crate) fn read_challenges(state: &mut EasyState, head: &ReceivedHead) {
+    let Some(transfer) = &state.transfer else { return };
+    let auth = &mut state.auth;
+    let (name, peer) = match head.status {
+        401 => ("WWW-Authenticate", &mut auth.server),
+        407 => ("Proxy-authenticate", &mut auth.proxy),
+        _ => return,
+    };
+    let mut unused = NtlmStep::default();
+    for value in head.values(name) {
+        let is_refused = match &transfer.lane {
+            Some(lane) if head.status == 401 => {
+                peer.handle_challenge(value, &mut lane.server.borrow_mut())
+            }
+            Some(lane) => peer.handle_challenge(value, &mut lane.proxy.borrow_mut()),
+            None => peer.handle_challenge(value, &mut unused),
+        };
+        auth.is_problem = is_refused.unwrap_or(auth.is_problem);
+    }
+    state.info.server_auth = auth.server.choice.available;
+    state.info.proxy_auth = auth.proxy.choice.available;
+}
+
+/// True if a status of 400 or more is an error for `CURLOPT_FAILONERROR`: not while credentials
+/// can still be sent.
+pub(crate) fn is_final(state: &EasyState, status: u16) -> bool {
+    let has_login = state.transfer.as_ref().is_some_and(|it| it.login.user.is_some());
+    match status {
+        401 if has_login => state.auth.is_problem,
+        407 if has_proxy_login(&state.options) => state.auth.is_problem,
+        status => status >= 400,
+    }
+}
+
+/// The head of a response is complete: true if the request is repeated with other credentials.
+pub(crate) fn repeats(state: &mut EasyState, status: u16) -> bool {
+    let facts = ResponseFacts {
+        status,
+        has_login: state.transfer.as_ref().is_some_and(|it| it.login.user.is_some()),
+        has_token: state.options.values.bytes(Id::XOAUTH2_BEARER).is_some(),
+        has_proxy_login: has_proxy_login(&state.options),
+    };
+    state.auth.repeats(facts)
+}
+
+/// There is no proxy yet.
+fn has_proxy_login(_: &EasyOptions) -> bool {
+    false
+}
+
+/// `CURL_NETRC_OPTIONAL`.
+const NETRC_OPTIONAL: i64 = 1;

@@ -1,0 +1,93 @@
+//! Connections that NTLM authenticates: each belongs to one login, and to one transfer at a time.
+//!
+//! A lane stands for a connection. Its name is part of the connection's key, so that no other
+//! transfer gets it between the messages of an authentication. A later transfer with the same login
+//! uses a free lane, and with it the authenticated connection.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::auth_state::NtlmStep;
+
+/// A connection, and how far NTLM is on it.
+#[derive(Debug, Default)]
+pub(crate) struct NtlmLane {
+    /// The peers and logins, and the number of the lane.
+    pub(crate) name: Arc<[u8]>,
+    logins: Vec<u8>,
+    pub(crate) server: RefCell<NtlmStep>,
+    pub(crate) proxy: RefCell<NtlmStep>,
+}
+
+/// The lanes of a multi handle.
+#[derive(Debug, Default)]
+pub(crate) struct NtlmLanes {
+    lanes: Vec<Rc<NtlmLane>>,
+    opened: u64,
+}
+
+impl NtlmLane {
+    /// The connection is a new one.
+    pub(crate) fn forget(&self) {
+        self.server.take();
+        self.proxy.take();
+    }
+}
+
+impl NtlmLanes {
+    /// A lane for these peers and logins: the one in use, a free one, or a new one.
+    pub(crate) fn select(
+        &mut self,
+        logins: Vec<u8>,
+        current: Option<&Rc<NtlmLane>>,
+    ) -> Rc<NtlmLane> {
+        if let Some(current) = current.filter(|lane| lane.logins == logins) {
+            return Rc::clone(current);
+        }
+        let is_free = |lane: &&Rc<NtlmLane>| Rc::strong_count(lane) == 1 && lane.logins == logins;
+        if let Some(lane) = self.lanes.iter().find(is_free) {
+            return Rc::clone(lane);
+        }
+        if self.lanes.len() >= LANES_KEPT {
+            self.lanes.retain(|lane| Rc::strong_count(lane) > 1);
+        }
+        self.opened += 1;
+        let name = [&logins[..], &self.opened.to_be_bytes()].concat();
+        let lane = Rc::new(NtlmLane { name: name.into(), logins, ..NtlmLane::default() });
+        self.lanes.push(Rc::clone(&lane));
+        lane
+    }
+}
+
+/// Free lanes are kept up to this number.
+const LANES_KEPT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_shared_by_one_transfer_after_the_other() {
+        let mut lanes = NtlmLanes::default();
+        let first = lanes.select(b"a".to_vec(), None);
+        let second = lanes.select(b"a".to_vec(), None);
+        assert_ne!(first.name, second.name, "both are in use");
+        assert!(Rc::ptr_eq(&first, &lanes.select(b"a".to_vec(), Some(&first))));
+        let name = Arc::clone(&first.name);
+        drop(first);
+        assert_ne!(lanes.select(b"b".to_vec(), Some(&second)).name, name, "another login");
+        assert_eq!(lanes.select(b"a".to_vec(), None).name, name);
+    }
+
+    #[test]
+    fn memory_for_free_lanes_is_bounded() {
+        let mut lanes = NtlmLanes::default();
+        let used = lanes.select(b"used".to_vec(), None);
+        for login in 0..1000_u32 {
+            lanes.select(login.to_be_bytes().to_vec(), None);
+            assert!(lanes.lanes.len() <= LANES_KEPT);
+        }
+        assert!(lanes.lanes.iter().any(|lane| Rc::ptr_eq(lane, &used)));
+    }
+}
