@@ -7,6 +7,7 @@ use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionI
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, easy, guard};
+use crate::tls_info::{CurlCertificates, CurlTlsSession};
 
 /// A handle with the default options; `NULL` if that fails.
 #[unsafe(no_mangle)]
@@ -189,6 +190,16 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
         }
         // SAFETY: by the contract.
         InfoValue::Pointer(pointer) => unsafe { to.cast::<*mut c_void>().write(pointer.0) },
+        InfoValue::TlsSession => {
+            let session = std::ptr::from_ref(&known.tls_session);
+            // SAFETY: by the contract.
+            unsafe { to.cast::<*const CurlTlsSession>().write(session) };
+        }
+        InfoValue::Certificates => {
+            let certificates = std::ptr::from_ref(&known.certificates);
+            // SAFETY: by the contract.
+            unsafe { to.cast::<*const CurlCertificates>().write(certificates) };
+        }
     }
 }
 

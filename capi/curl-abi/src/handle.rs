@@ -10,6 +10,8 @@ use std::sync::Arc;
 use fulmar_curl::{CPointer, Easy, Multi};
 use fulmar_sys::Wakeup;
 
+use crate::tls_info::{CurlCertificates, CurlTlsSession};
+
 /// What `CURL *` points to.
 #[derive(Debug)]
 pub struct CurlHandle {
@@ -17,6 +19,10 @@ pub struct CurlHandle {
     pub(crate) easy: Rc<Easy>,
     /// Strings that `curl_easy_getinfo` has returned, by their number.
     pub(crate) strings: RefCell<BTreeMap<i32, CString>>,
+    /// What `CURLINFO_TLS_SSL_PTR` points to.
+    pub(crate) tls_session: CurlTlsSession,
+    /// What `CURLINFO_CERTINFO` points to.
+    pub(crate) certificates: CurlCertificates,
 }
 
 /// What `CURLM *` points to.
@@ -34,7 +40,13 @@ impl CurlHandle {
     pub(crate) fn create(make: impl FnOnce(CPointer) -> Rc<Easy>) -> *mut Self {
         let place = Box::into_raw(Box::<Self>::new_uninit());
         let easy = make(CPointer(place.cast()));
-        let handle = Self { magic: EASY_MAGIC, easy, strings: RefCell::default() };
+        let handle = Self {
+            magic: EASY_MAGIC,
+            easy,
+            strings: RefCell::default(),
+            tls_session: CurlTlsSession::default(),
+            certificates: CurlCertificates::default(),
+        };
         // SAFETY: the allocation is ours, and not initialized yet.
         let handle = unsafe { (*place).write(handle) };
         std::ptr::from_mut(handle)

@@ -22,3 +22,5 @@ pub mod handle;
 pub mod message;
 
 mod border;
+
+mod tls_info;

@@ -26,6 +26,10 @@ pub enum InfoValue {
     Socket(i32),
     /// `curl_off_t`.
     Offset(i64),
+    /// `struct curl_tlssessioninfo *`, without the objects of a TLS library.
+    TlsSession,
+    /// `struct curl_certinfo *`, of no certificate.
+    Certificates,
 }
 
 /// What is known of the last transfer.
@@ -104,6 +108,8 @@ pub(crate) fn value(
         TYPE_LONG => InfoValue::Long(info.long(number)?),
         TYPE_DOUBLE => InfoValue::Double(info.double(number)?),
         TYPE_OFFSET => InfoValue::Offset(info.offset(number)?),
+        TYPE_POINTER if number == CERTINFO => InfoValue::Certificates,
+        TYPE_POINTER if TLS_SESSIONS.contains(&number) => InfoValue::TlsSession,
         TYPE_POINTER if POINTERS.contains(&number) => InfoValue::Pointer(CPointer::NULL),
         TYPE_SOCKET if number == ACTIVE_SOCKET => InfoValue::Socket(-1),
         _ => return Err(CurlCode::UnknownOption),
@@ -224,5 +230,8 @@ const TYPE_SOCKET: i32 = 0x0050_0000;
 const TYPE_OFFSET: i32 = 0x0060_0000;
 const PRIVATE: i32 = 21;
 const ACTIVE_SOCKET: i32 = 44;
-/// Engines of OpenSSL, cookies, certificates, and the TLS session.
-const POINTERS: [i32; 5] = [27, 28, 34, 43, 45];
+const CERTINFO: i32 = 34;
+/// `CURLINFO_TLS_SESSION` and `CURLINFO_TLS_SSL_PTR`.
+const TLS_SESSIONS: [i32; 2] = [43, 45];
+/// Engines of OpenSSL, and cookies.
+const POINTERS: [i32; 2] = [27, 28];

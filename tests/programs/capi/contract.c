@@ -131,12 +131,26 @@ static void fork_and_go_on(void)
     printf("parent: %ld bytes\n", received);
 }
 
+/* Structures that programs read through a pointer without a check, also before any transfer. */
+static void read_tls_structures(void)
+{
+    CURL *easy = curl_easy_init();
+    struct curl_tlssessioninfo *pointer = NULL;
+    struct curl_certinfo *certificates = NULL;
+    CURLcode result = curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &pointer);
+    printf("tls pointer: %d %d %d\n", result, pointer->backend, pointer->internals != NULL);
+    result = curl_easy_getinfo(easy, CURLINFO_CERTINFO, &certificates);
+    printf("certificates: %d %d\n", result, certificates->num_of_certs);
+    curl_easy_cleanup(easy);
+}
+
 int main(int count, char **arguments)
 {
     int running;
     pthread_t threads[4];
     url = count > 1 ? arguments[1] : "";
     curl_global_init(CURL_GLOBAL_ALL);
+    read_tls_structures();
 
     for (scenario = PLAIN; scenario < SCENARIOS; scenario++) {
         has_called = 0;
