@@ -18,10 +18,10 @@ PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring conformance-h2 bench build build-tests capi dist fuzz deny features fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring conformance-h2 conformance-curl bench build build-tests capi dist fuzz deny features fmt lint platforms cargo tools
 
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 	$(FULMAR) load -c 1000 -d 5 --ledger
@@ -35,6 +35,11 @@ conformance-h2: build ## h2spec, and clients of Go and Python against serve (ins
 	scripts/setup-go
 	scripts/setup-pip
 	conformance/h2/run $(FULMAR) $(TARGET_DIR)/conformance/h2
+
+conformance-curl: tools ## curl's own tests over libcurl.so.4 (installs Debian packages that are missing)
+	scripts/setup-curl-tests
+	scripts/build-capi $(PROFILE)
+	conformance/curl/run $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl
 
 bench: tools ## All benchmarks beside the peers: target/results.md, .json and .html
 	bench/run --out $(TARGET_DIR)/results.json --html $(TARGET_DIR)/results.html
