@@ -19,6 +19,7 @@ type WriteFunction = unsafe extern "C" fn(*const c_char, usize, usize, *mut c_vo
 type ReadFunction = unsafe extern "C" fn(*mut c_char, usize, usize, *mut c_void) -> usize;
 type SeekFunction = unsafe extern "C" fn(*mut c_void, i64, c_int) -> c_int;
 type ProgressFunction = unsafe extern "C" fn(*mut c_void, i64, i64, i64, i64) -> c_int;
+type ProgressFloatFunction = unsafe extern "C" fn(*mut c_void, f64, f64, f64, f64) -> c_int;
 type DebugFunction =
     unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize, *mut c_void) -> c_int;
 type SocketFunction =
@@ -68,6 +69,21 @@ impl CBorder for CFunctions {
         let function = function!(function, ProgressFunction);
         // SAFETY: the arguments are those of its type.
         unsafe { function(user.0, download_total, downloaded, upload_total, uploaded) }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "the interface has floating point numbers")]
+    fn progress_float(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32 {
+        let [download_total, downloaded, upload_total, uploaded] = counts.map(|count| count as f64);
+        let function = function!(function, ProgressFloatFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(user.0, download_total, downloaded, upload_total, uploaded) }
+    }
+
+    fn print_error(&self, file: CPointer, text: &[u8]) {
+        let file = if file.is_null() { standard_error() } else { file.0.cast() };
+        write_file(CPointer(file.cast()), text);
+        // SAFETY: by the option's contract it is a FILE.
+        unsafe { libc::fflush(file) };
     }
 
     fn debug(

@@ -26,6 +26,12 @@ pub trait CBorder {
     /// those sent. Anything but 0 aborts the transfer.
     fn progress(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32;
 
+    /// `CURLOPT_PROGRESSFUNCTION`, which gets the same counts as floating point numbers.
+    fn progress_float(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32;
+
+    /// Prints to `CURLOPT_STDERR`; `NULL`: to the standard error.
+    fn print_error(&self, file: CPointer, text: &[u8]);
+
     /// `CURLOPT_DEBUGFUNCTION`.
     fn debug(
         &self,
@@ -87,6 +93,8 @@ pub const WRITE_PAUSE: usize = 0x1000_0001;
 pub const READ_ABORT: usize = 0x1000_0000;
 /// `CURL_READFUNC_PAUSE`.
 pub const READ_PAUSE: usize = 0x1000_0001;
+/// `CURL_PROGRESSFUNC_CONTINUE`: the meter is printed, too.
+pub const PROGRESS_CONTINUE: i32 = 0x1000_0001;
 /// `CURL_SEEKFUNC_OK`.
 pub const SEEK_OK: i32 = 0;
 /// `CURL_SEEKFUNC_FAIL`.

@@ -46,6 +46,7 @@ impl Multi {
             lifetime_max: seconds(Id::MAXLIFETIME_CONN),
             fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
             connection_name: transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name)),
+            highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls: transfer.target.is_secure.then(|| self.tls(&state.options)).transpose()?,
             protocol,

@@ -60,6 +60,8 @@ pub struct Multi {
     pub(crate) active: RefCell<Vec<Option<ActiveHop>>>,
     /// Requests to start at the next action.
     pub(crate) pending: RefCell<VecDeque<Rc<Easy>>>,
+    /// Those whose progress is reported or checked.
+    pub(crate) updated: RefCell<Vec<Rc<Easy>>>,
     pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,
     /// A callback is running.
     pub(crate) is_calling: Cell<bool>,

@@ -23,6 +23,7 @@ use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::info::TransferInfo;
 use crate::option::{OptionId as Id, auth_mask};
+use crate::progress::ProgressState;
 use crate::transfer::{DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 
@@ -59,6 +60,8 @@ impl Multi {
                 redirects: 0,
                 id: None,
                 response: HopResponse::default(),
+                progress: ProgressState::default(),
+                check_at: None,
                 download: DownloadState::default(),
                 upload: UploadState::default(),
             }));
@@ -84,6 +87,7 @@ impl Multi {
         let options = easy.with_state(|state| self.client_options(state))?;
         self.note_connection(easy, &options);
         let mut body = easy.with_state(|state| hop_body(state, border));
+        let body_len = body.len;
         let auth = easy.with_state(|state| authorize(state, &custom, bytes_of(&body.body)))?;
         if easy.with_state(|state| state.auth.negotiates) {
             body.body = RequestBody::Empty;
@@ -113,9 +117,13 @@ impl Multi {
         let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
         self.attach(id, easy);
         easy.with_state(|state| {
-            state.info.sent += i64::try_from(sent).unwrap_or(i64::MAX);
+            let info = &mut state.info;
+            (info.received, info.content_length) = (0, -1);
+            info.sent = i64::try_from(sent).unwrap_or(i64::MAX);
+            info.upload_length = body_len.and_then(|len| i64::try_from(len).ok()).unwrap_or(-1);
             if let Some(transfer) = &mut state.transfer {
                 transfer.id = Some(id);
+                transfer.progress.restart_speed();
                 transfer.response = HopResponse::default();
                 transfer.download.received = 0;
                 transfer.download.decoder = BodyDecoder::default();
@@ -158,6 +166,10 @@ impl Multi {
             }
             _ => false,
         });
+        let result = match self.update(easy, true, border) {
+            Err(failure) => result.and(Err(failure)),
+            Ok(()) => result,
+        };
         if !is_held {
             self.follow_or_finish(easy, result, border);
         }

@@ -48,6 +48,7 @@ mod hop_body;
 mod hop_head;
 mod hop_response;
 mod hop_target;
+mod progress;
 mod transfer;
 
 mod events;
@@ -69,6 +70,7 @@ mod perform;
 mod sockets;
 mod tls_options;
 mod unsupported;
+mod updates;
 mod upload;
 mod verbose;
 
@@ -76,8 +78,8 @@ mod verbose;
 mod testing;
 
 pub use border::{
-    CBorder, DebugKind, POLL_IN, POLL_OUT, POLL_REMOVE, READ_ABORT, READ_PAUSE, SEEK_CANNOT,
-    SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
+    CBorder, DebugKind, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT, READ_PAUSE,
+    SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use handles::{Easy, Multi};

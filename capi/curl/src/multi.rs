@@ -47,6 +47,7 @@ impl Multi {
             added_count: Cell::default(),
             active: RefCell::default(),
             pending: RefCell::default(),
+            updated: RefCell::default(),
             messages: RefCell::default(),
             is_calling: Cell::new(false),
             this: Weak::clone(this),
@@ -66,7 +67,10 @@ impl Multi {
         self.added.borrow_mut().push(Rc::clone(easy));
         self.added_count.update(|count| count + 1);
         match self.begin(easy, border) {
-            Ok(()) => self.pending.borrow_mut().push_back(Rc::clone(easy)),
+            Ok(()) => {
+                self.note_updated(easy);
+                self.pending.borrow_mut().push_back(Rc::clone(easy));
+            }
             Err(failure) => self.finish(easy, Err(failure), border),
         }
         self.report(border)
@@ -87,6 +91,7 @@ impl Multi {
         self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
         self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
         self.added.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        self.forget_updated(easy);
         easy.with_state(|state| state.transfer = None);
         easy.multi.replace(Weak::new());
         self.report(border)
@@ -164,6 +169,8 @@ impl Multi {
             }
         }
         self.drain(border);
+        self.update_all(matches!(action, MultiAction::Socket(..)), border);
+        self.drain(border);
         self.report(border)
     }
 
@@ -174,6 +181,7 @@ impl Multi {
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
                     self.deliver(&easy, event, border);
+                    self.update_or_finish(&easy, border);
                 }
                 continue;
             }
@@ -212,8 +220,9 @@ impl Multi {
         let mut has_started = false;
         while let Some(easy) = self.pop_pending() {
             has_started = true;
-            if let Err(failure) = self.start_hop(&easy, border) {
-                self.finish(&easy, Err(failure), border);
+            match self.start_hop(&easy, border) {
+                Ok(()) => self.update_or_finish(&easy, border),
+                Err(failure) => self.finish(&easy, Err(failure), border),
             }
         }
         has_started
@@ -266,6 +275,7 @@ impl Multi {
         border: &dyn CBorder,
     ) {
         self.detach(easy);
+        self.forget_updated(easy);
         let code = match &result {
             Ok(()) => CurlCode::Ok,
             Err(failure) => {

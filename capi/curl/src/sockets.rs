@@ -99,7 +99,10 @@ impl Multi {
         match self.has_pending() {
             true => Some(sys::now()),
             false if self.running() == 0 => None,
-            false => self.reactor.borrow().deadline(),
+            false => {
+                let deadline = self.reactor.borrow().deadline();
+                deadline.into_iter().chain(self.next_update()).min()
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
+use crate::progress::ProgressState;
 
 /// A transfer: one request, and those that redirects and challenges add.
 #[derive(Debug)]
@@ -36,6 +37,9 @@ pub(crate) struct EasyTransfer {
     /// The client's transfer, while a request is under way.
     pub(crate) id: Option<TransferId>,
     pub(crate) response: HopResponse,
+    pub(crate) progress: ProgressState,
+    /// When its speeds are to be checked.
+    pub(crate) check_at: Option<Instant>,
     pub(crate) download: DownloadState,
     pub(crate) upload: UploadState,
 }
@@ -74,6 +78,10 @@ pub(crate) struct UploadState {
     pub(crate) is_paused: bool,
     /// The client has room for more.
     pub(crate) is_writable: bool,
+    /// The limit of speed delays the next piece.
+    pub(crate) is_delayed: bool,
+    /// Since when the speed is measured, and what had been sent then.
+    pub(crate) window: Option<(Instant, i64)>,
     /// The read callback was used: another request has to rewind it.
     pub(crate) has_read: bool,
 }

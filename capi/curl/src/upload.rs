@@ -9,6 +9,7 @@ use crate::code::CurlCode;
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
 use crate::option::OptionId as Id;
+use crate::updates::send_delay;
 
 /// What a read callback returned.
 enum ReadPiece {
@@ -30,10 +31,17 @@ impl Multi {
             transfer.upload.is_writable |= is_writable;
             let is_ready = transfer.upload.is_writable && !transfer.upload.is_paused;
             let id = transfer.id.filter(|_| is_ready)?;
-            let max = usize::try_from(upload_size).unwrap_or(usize::MAX);
+            let max = match state.options.values.number(Id::MAX_SEND_SPEED_LARGE) {
+                ..=0 => upload_size,
+                speed => upload_size.min(speed),
+            };
+            let max = usize::try_from(max).unwrap_or(usize::MAX);
             Some((id, transfer.upload.left, max))
         });
         let Some((id, left, max)) = feed else { return Ok(()) };
+        if easy.with_state(send_delay).is_some() {
+            return Ok(());
+        }
         let len = left.map_or(max, |left| max.min(usize::try_from(left).unwrap_or(usize::MAX)));
         let bytes = match len {
             0 => Bytes::new(),
