@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::os::fd::RawFd;
 
-use fulmar_curl::{CBorder, CPointer, DebugKind, SEEK_CANNOT, SocketCall};
+use fulmar_curl::{CBorder, CPointer, DebugKind, LockCall, SEEK_CANNOT, SharedKind, SocketCall};
 
 use crate::slist;
 
@@ -24,6 +24,8 @@ type DebugFunction =
     unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize, *mut c_void) -> c_int;
 type SocketFunction =
     unsafe extern "C" fn(*mut c_void, RawFd, c_int, *mut c_void, *mut c_void) -> c_int;
+type LockFunction = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void);
+type UnlockFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void);
 type TimerFunction = unsafe extern "C" fn(*mut c_void, c_long, *mut c_void) -> c_int;
 
 /// Makes a function of an address that is not `NULL`.
@@ -114,6 +116,22 @@ impl CBorder for CFunctions {
         unsafe { function(multi.0, ms, user.0) }
     }
 
+    fn lock(&self, call: LockCall, easy: CPointer, kind: SharedKind) {
+        if !call.function.is_null() {
+            let function = function!(call.function, LockFunction);
+            // SAFETY: the arguments are those of its type.
+            unsafe { function(easy.0, kind as c_int, LOCK_ACCESS_SINGLE, call.user.0) };
+        }
+    }
+
+    fn unlock(&self, call: LockCall, easy: CPointer, kind: SharedKind) {
+        if !call.function.is_null() {
+            let function = function!(call.function, UnlockFunction);
+            // SAFETY: the arguments are those of its type.
+            unsafe { function(easy.0, kind as c_int, call.user.0) };
+        }
+    }
+
     fn list(&self, list: CPointer) -> Vec<Vec<u8>> {
         // SAFETY: by the option's contract the list lives until the end of the transfer.
         unsafe { slist::strings(list.0.cast()) }
@@ -181,5 +199,7 @@ unsafe extern "C" {
     static stderr: *mut libc::FILE;
 }
 
+/// `CURL_LOCK_ACCESS_SINGLE`.
+const LOCK_ACCESS_SINGLE: c_int = 2;
 /// `CURL_ERROR_SIZE`.
 const ERROR_SIZE: usize = 256;

@@ -1,12 +1,13 @@
 //! `curl_easy_*`.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_long, c_void};
+use std::sync::Arc;
 
 use fulmar_curl::code::CurlCode;
 use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionInfo, OptionKind};
 
 use crate::border::CFunctions;
-use crate::handle::{CurlHandle, easy, guard};
+use crate::handle::{CurlHandle, easy, guard, share};
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
 
 /// A handle with the default options; `NULL` if that fails.
@@ -27,6 +28,7 @@ pub unsafe extern "C" fn curl_easy_cleanup(handle: *mut CurlHandle) {
         if let Some(multi) = known.easy.multi() {
             let _ = multi.remove(&known.easy, &CFunctions); // refused within a callback
         }
+        known.easy.close(&CFunctions);
         // SAFETY: by the contract.
         unsafe { CurlHandle::free(handle) };
     });
@@ -82,6 +84,12 @@ pub unsafe extern "C" fn curl_easy_setopt(
             OptionKind::Text => set(Argument::Bytes(unsafe { string(argument.cast()) })),
             // SAFETY: by the contract.
             OptionKind::Blob => set(Argument::Bytes(unsafe { blob(argument.cast()) })),
+            OptionKind::Object if id == OptionId::SHARE => {
+                // SAFETY: by the contract.
+                let share = unsafe { share(argument.cast()) }.map(|known| Arc::clone(&known.share));
+                known.easy.set_share(share, &CFunctions);
+                0
+            }
             OptionKind::Object if id == OptionId::COPYPOSTFIELDS => {
                 // SAFETY: by the contract.
                 set(Argument::Bytes(unsafe { fields(known, argument.cast()) }))

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fulmar_curl::{CPointer, Easy, Multi};
+use fulmar_curl::{CPointer, Easy, Multi, Share};
 use fulmar_sys::Wakeup;
 
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
@@ -33,6 +33,13 @@ pub struct CurlMultiHandle {
     /// `curl_multi_wakeup` uses it from other threads.
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) message: RefCell<crate::message::CurlMessage>,
+}
+
+/// What `CURLSH *` points to.
+#[derive(Debug)]
+pub struct CurlShareHandle {
+    magic: u32,
+    pub(crate) share: Arc<Share>,
 }
 
 impl CurlHandle {
@@ -86,6 +93,23 @@ impl CurlMultiHandle {
     }
 }
 
+impl CurlShareHandle {
+    /// A share on the heap.
+    pub(crate) fn create() -> *mut Self {
+        Box::into_raw(Box::new(Self { magic: SHARE_MAGIC, share: Share::new() }))
+    }
+
+    /// Frees a share.
+    ///
+    /// # Safety
+    /// It is from [`CurlShareHandle::create`], and not used any more.
+    pub(crate) unsafe fn free(share: *mut Self) {
+        // SAFETY: by the contract it is ours and alive.
+        let mut share = unsafe { Box::from_raw(share) };
+        share.magic = 0;
+    }
+}
+
 /// The easy handle at an address; `None` if there is none.
 ///
 /// # Safety
@@ -104,6 +128,16 @@ pub(crate) unsafe fn multi<'a>(handle: *const CurlMultiHandle) -> Option<&'a Cur
     // SAFETY: by the contract it is readable.
     let handle = unsafe { handle.as_ref() }?;
     (handle.magic == MULTI_MAGIC).then_some(handle)
+}
+
+/// The share at an address; `None` if there is none.
+///
+/// # Safety
+/// As [`easy`].
+pub(crate) unsafe fn share<'a>(share: *const CurlShareHandle) -> Option<&'a CurlShareHandle> {
+    // SAFETY: by the contract it is readable.
+    let share = unsafe { share.as_ref() }?;
+    (share.magic == SHARE_MAGIC).then_some(share)
 }
 
 /// Runs an entry; after a panic it returns `otherwise`. Panics must not unwind into C.
@@ -126,3 +160,4 @@ pub(crate) fn guard_multi<T>(
 /// What libcurl has in its handles, too.
 const EASY_MAGIC: u32 = 0xc0de_dbad;
 const MULTI_MAGIC: u32 = 0x000b_ab1e;
+const SHARE_MAGIC: u32 = 0x7e11_7a1e;

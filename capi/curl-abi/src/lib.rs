@@ -10,6 +10,7 @@ pub mod easy;
 pub mod websocket;
 
 pub mod multi;
+pub mod share;
 
 pub mod slist;
 pub mod text;

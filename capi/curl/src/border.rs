@@ -5,6 +5,7 @@
 
 use std::os::fd::RawFd;
 
+use crate::share_kind::SharedKind;
 use crate::values::CPointer;
 
 /// Calls into the application, with what it has set as options. A `function` of `NULL` means the
@@ -50,6 +51,12 @@ pub trait CBorder {
     /// a timeout; -1: the timer is deleted.
     fn timer(&self, function: CPointer, user: CPointer, multi: CPointer, ms: i64) -> i32;
 
+    /// `CURLSHOPT_LOCKFUNC`, if there is one, for exclusive use by a handle.
+    fn lock(&self, call: LockCall, easy: CPointer, kind: SharedKind);
+
+    /// `CURLSHOPT_UNLOCKFUNC`, if there is one.
+    fn unlock(&self, call: LockCall, easy: CPointer, kind: SharedKind);
+
     /// The strings of a `struct curl_slist`.
     fn list(&self, list: CPointer) -> Vec<Vec<u8>>;
 
@@ -69,6 +76,15 @@ pub struct SocketCall {
     pub user: CPointer,
     /// The easy handle whose transfer the socket serves.
     pub easy: CPointer,
+}
+
+/// A function of a share with its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockCall {
+    /// The function.
+    pub function: CPointer,
+    /// `CURLSHOPT_USERDATA`.
+    pub user: CPointer,
 }
 
 /// What a text for `CURLOPT_DEBUGFUNCTION` is (`curl_infotype`).

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::auth_state::AuthState;
+use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::easy_options::{Argument, EasyOptions};
 use crate::handles::{Easy, EasyState, Multi};
@@ -38,6 +39,12 @@ impl Easy {
         let mut state = self.state.borrow_mut();
         state.options = EasyOptions::default();
         state.auth = AuthState::default();
+    }
+
+    /// Releases what the handle uses together with others, before its end
+    /// (curl_easy_cleanup(3)).
+    pub fn close(&self, border: &dyn CBorder) {
+        self.leave_share(border);
     }
 
     /// Sets an option (curl_easy_setopt(3)).

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use fulmar_client::{Client, TransferId};
 use fulmar_drive::{ExternalLoop, Reactor};
@@ -15,6 +16,7 @@ use crate::events::EventQueue;
 use crate::info::TransferInfo;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
+use crate::share::Share;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 use crate::watched::WatchedSockets;
@@ -38,6 +40,8 @@ pub(crate) struct EasyState {
     pub(crate) info: TransferInfo,
     pub(crate) auth: AuthState,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
+    /// `CURLOPT_SHARE`.
+    pub(crate) share: Option<Arc<Share>>,
 }
 
 /// A multi handle.

@@ -29,10 +29,14 @@ mod text;
 mod option;
 mod values;
 
+mod share_kind;
+
 mod border;
 
 mod easy_options;
 mod multi_options;
+
+mod share;
 
 mod custom_fields;
 mod request_head;
@@ -58,6 +62,7 @@ mod watched;
 mod handles;
 
 mod easy;
+mod easy_share;
 mod multi;
 
 mod client_options;
@@ -78,7 +83,7 @@ mod verbose;
 mod testing;
 
 pub use border::{
-    CBorder, DebugKind, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT, READ_PAUSE,
+    CBorder, DebugKind, LockCall, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT, READ_PAUSE,
     SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use easy_options::{Argument, EasyOptions, RequestKind};
@@ -87,4 +92,6 @@ pub use info::{InfoId, InfoValue, TransferInfo};
 pub use multi::MultiAction;
 pub use multi_options::MultiOptions;
 pub use option::{OptionId, OptionInfo, OptionKind, names};
+pub use share::Share;
+pub use share_kind::SharedKind;
 pub use values::{CPointer, OptionValue, OptionValues};

@@ -18,7 +18,6 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         (values.number(Id::TIMECONDITION) != 0, "time conditions are not built in"),
         (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
         (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),
-        (!values.pointer(Id::SHARE).is_null(), "shared data are not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),

@@ -97,6 +97,14 @@ fn contract_of_libcurl_is_kept() {
     assert_eq!(ours, original);
 }
 
+/// Shares: codes of options, use by handles, calls of lock functions.
+#[test]
+fn shares_lock_as_in_libcurl() {
+    let [original, ours] = both("share", &[]);
+    assert!(original.ends_with("end: 0\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Descriptors are announced, open and removed; nothing is left.
 #[test]
 fn sockets_are_reported_to_the_loop_of_the_application() {
