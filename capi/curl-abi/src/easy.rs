@@ -8,6 +8,7 @@ use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionI
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, easy, guard, share};
+use crate::slist::{self, CurlSlist};
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
 
 /// A handle with the default options; `NULL` if that fails.
@@ -75,7 +76,8 @@ pub unsafe extern "C" fn curl_easy_setopt(
         };
         let id = OptionId(option);
         let Some(info) = OptionInfo::by_id(id) else { return CurlCode::UnknownOption.number() };
-        let set = |argument: Argument<'_>| CurlCode::number_of(known.easy.set(id, argument));
+        let set =
+            |argument: Argument<'_>| CurlCode::number_of(known.easy.set(id, argument, &CFunctions));
         match info.kind {
             OptionKind::Long | OptionKind::Values | OptionKind::Offset => {
                 set(Argument::Number(argument.addr().cast_signed() as i64))
@@ -160,7 +162,7 @@ pub unsafe extern "C" fn curl_easy_getinfo(
         let Some(known) = known.filter(|_| !to.is_null()) else {
             return CurlCode::BadFunctionArgument.number();
         };
-        match known.easy.info(InfoId(info)) {
+        match known.easy.info(InfoId(info), &CFunctions) {
             Ok(value) => {
                 // SAFETY: by the contract.
                 unsafe { store(known, info, value, to) };
@@ -196,6 +198,8 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
             // SAFETY: by the contract.
             unsafe { to.cast::<*const TlsSessionInfo>().write(session) };
         }
+        // SAFETY: by the contract.
+        InfoValue::List(lines) => unsafe { to.cast::<*mut CurlSlist>().write(slist::list(&lines)) },
         // SAFETY: by the contract.
         InfoValue::Pointer(pointer) => unsafe { to.cast::<*mut c_void>().write(pointer.0) },
         InfoValue::TlsSession => {

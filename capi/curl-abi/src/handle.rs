@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fulmar_curl::{CPointer, Easy, Multi, Share};
+use fulmar_curl::{CPointer, DataShare, Easy, Multi};
 use fulmar_sys::Wakeup;
 
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
@@ -39,7 +39,7 @@ pub struct CurlMultiHandle {
 #[derive(Debug)]
 pub struct CurlShareHandle {
     magic: u32,
-    pub(crate) share: Arc<Share>,
+    pub(crate) share: Arc<DataShare>,
 }
 
 impl CurlHandle {
@@ -96,7 +96,7 @@ impl CurlMultiHandle {
 impl CurlShareHandle {
     /// A share on the heap.
     pub(crate) fn create() -> *mut Self {
-        Box::into_raw(Box::new(Self { magic: SHARE_MAGIC, share: Share::new() }))
+        Box::into_raw(Box::new(Self { magic: SHARE_MAGIC, share: DataShare::new() }))
     }
 
     /// Frees a share.

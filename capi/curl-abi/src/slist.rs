@@ -1,6 +1,6 @@
 //! `struct curl_slist`: lists of strings.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 /// An element (curl_slist_append(3)).
 #[derive(Debug)]
@@ -65,6 +65,18 @@ pub unsafe extern "C" fn curl_slist_free_all(list: *mut CurlSlist) {
         unsafe { libc::free(element.cast()) };
         element = next;
     }
+}
+
+/// A list of copies of these strings, up to a NUL each; `NULL` if there are none.
+pub(crate) fn list(texts: &[Vec<u8>]) -> *mut CurlSlist {
+    let mut list = std::ptr::null_mut();
+    for text in texts {
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let text = CString::new(&text[..end]).expect("it was cut before a NUL");
+        // SAFETY: the list is `NULL` or of this function, the text is a string.
+        list = unsafe { curl_slist_append(list, text.as_ptr()) };
+    }
+    list
 }
 
 /// The strings of a list.

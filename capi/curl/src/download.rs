@@ -68,6 +68,7 @@ impl Multi {
             if fails && is_last {
                 break;
             }
+            easy.store_cookie(line, border);
             if !head.is_interim {
                 easy.with_state(|state| note_line(state, line))?;
             }
@@ -109,6 +110,7 @@ impl Multi {
             }
         });
         for line in bytes[..judged].split_inclusive(|byte| *byte == b'\n') {
+            easy.store_cookie(line, border);
             self.debug(easy, DebugKind::HeaderIn, line, border);
             self.deliver_line(easy, line, border)?;
         }

@@ -29,8 +29,9 @@ impl Easy {
 
     /// A handle with the same options (curl_easy_duphandle(3)).
     pub fn duplicate(&self, handle: CPointer) -> Rc<Self> {
-        let options = self.state.borrow().options.clone();
-        Self::with(handle, EasyState { options, ..EasyState::default() })
+        let (options, cookies) =
+            self.with_state(|state| (state.options.clone(), state.copied_cookies()));
+        Self::with(handle, EasyState { options, cookies, ..EasyState::default() })
     }
 
     /// Returns all options to their defaults (curl_easy_reset(3)). Connections are kept, and so is
@@ -39,11 +40,13 @@ impl Easy {
         let mut state = self.state.borrow_mut();
         state.options = EasyOptions::default();
         state.auth = AuthState::default();
+        state.cookies.files.clear();
     }
 
     /// Releases what the handle uses together with others, before its end
     /// (curl_easy_cleanup(3)).
     pub fn close(&self, border: &dyn CBorder) {
+        self.save_cookies(border);
         self.leave_share(border);
     }
 
@@ -51,8 +54,23 @@ impl Easy {
     ///
     /// # Errors
     /// As [`EasyOptions::set`].
-    pub fn set(&self, id: OptionId, argument: Argument<'_>) -> Result<(), CurlCode> {
-        self.state.borrow_mut().options.set(id, argument)
+    pub fn set(
+        &self,
+        id: OptionId,
+        argument: Argument<'_>,
+        border: &dyn CBorder,
+    ) -> Result<(), CurlCode> {
+        if let Argument::Bytes(text) = argument
+            && self.set_cookies(id, text, border)?
+        {
+            return Ok(());
+        }
+        self.with_state(|state| {
+            if id == OptionId::COOKIEJAR {
+                state.cookies.enable(); // with NULL, too
+            }
+            state.options.set(id, argument)
+        })
     }
 
     /// The handle in C.
@@ -70,7 +88,10 @@ impl Easy {
     ///
     /// # Errors
     /// There is none of this number.
-    pub fn info(&self, id: InfoId) -> Result<InfoValue, CurlCode> {
+    pub fn info(&self, id: InfoId, border: &dyn CBorder) -> Result<InfoValue, CurlCode> {
+        if id == InfoId::COOKIELIST {
+            return Ok(InfoValue::List(self.cookie_list(border)));
+        }
         let state = self.state.borrow();
         info::value(&state.info, &state.options.values, id)
     }
@@ -88,6 +109,11 @@ impl Easy {
     /// The multi handle of `curl_easy_perform`; `make` if there is none.
     pub(crate) fn private(&self, make: impl FnOnce() -> Rc<Multi>) -> Rc<Multi> {
         Rc::clone(self.private.borrow_mut().get_or_insert_with(make))
+    }
+
+    /// True if `CURLOPT_URL` is set.
+    pub(crate) fn has_url(&self) -> bool {
+        self.state.borrow().options.values.bytes(OptionId::URL).is_some()
     }
 
     /// Calls `act` with the state.

@@ -11,12 +11,13 @@ use fulmar_tls::ClientTls;
 
 use crate::auth_state::AuthState;
 use crate::code::CurlCode;
+use crate::cookie_store::EasyCookies;
 use crate::easy_options::EasyOptions;
 use crate::events::EventQueue;
 use crate::info::TransferInfo;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
-use crate::share::Share;
+use crate::share::DataShare;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 use crate::watched::WatchedSockets;
@@ -40,8 +41,9 @@ pub(crate) struct EasyState {
     pub(crate) info: TransferInfo,
     pub(crate) auth: AuthState,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
+    pub(crate) cookies: EasyCookies,
     /// `CURLOPT_SHARE`.
-    pub(crate) share: Option<Arc<Share>>,
+    pub(crate) share: Option<Arc<DataShare>>,
 }
 
 /// A multi handle.

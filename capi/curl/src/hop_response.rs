@@ -11,6 +11,8 @@ pub(crate) struct HopResponse {
     pub(crate) content_length: Option<u64>,
     /// The request is sent again, with other credentials.
     pub(crate) repeats: bool,
+    /// Cookies that its fields have set.
+    pub(crate) cookies_set: usize,
     /// The body is not delivered: another request follows.
     pub(crate) ignores_body: bool,
 }

@@ -34,6 +34,9 @@ impl Multi {
         if !buffer.is_null() {
             border.set_error(buffer, "");
         }
+        if easy.has_url() {
+            easy.load_cookies(border);
+        }
         easy.with_state(|state| {
             let values = &state.options.values;
             state.info =
@@ -59,6 +62,7 @@ impl Multi {
                 drops_body: false,
                 redirects: 0,
                 id: None,
+                cookies: Vec::new(),
                 response: HopResponse::default(),
                 progress: ProgressState::default(),
                 check_at: None,
@@ -83,6 +87,7 @@ impl Multi {
         if must_rewind {
             self.rewind_upload(easy, border)?;
         }
+        easy.select_cookies(&custom, border);
         self.prepare_login(easy)?;
         let options = easy.with_state(|state| self.client_options(state))?;
         self.note_connection(easy, &options);

@@ -11,6 +11,11 @@ use crate::values::{CPointer, OptionValues};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InfoId(pub i32);
 
+impl InfoId {
+    /// `CURLINFO_COOKIELIST`.
+    pub const COOKIELIST: Self = Self(TYPE_POINTER | 28);
+}
+
 /// A value with the type that its number has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InfoValue {
@@ -30,6 +35,8 @@ pub enum InfoValue {
     TlsSession,
     /// `struct curl_certinfo *`, of no certificate.
     Certificates,
+    /// `struct curl_slist *`, which the application frees; `NULL` if it is empty.
+    List(Vec<Vec<u8>>),
 }
 
 /// What is known of the last transfer.
@@ -233,5 +240,5 @@ const ACTIVE_SOCKET: i32 = 44;
 const CERTINFO: i32 = 34;
 /// `CURLINFO_TLS_SESSION` and `CURLINFO_TLS_SSL_PTR`.
 const TLS_SESSIONS: [i32; 2] = [43, 45];
-/// Engines of OpenSSL, and cookies.
-const POINTERS: [i32; 2] = [27, 28];
+/// Engines of OpenSSL.
+const POINTERS: [i32; 1] = [27];

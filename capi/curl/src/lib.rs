@@ -36,6 +36,9 @@ mod border;
 mod easy_options;
 mod multi_options;
 
+mod cache_file;
+mod cookie_store;
+
 mod share;
 
 mod custom_fields;
@@ -61,8 +64,10 @@ mod watched;
 
 mod handles;
 
+mod cookie_options;
 mod easy;
 mod easy_share;
+mod hop_cookies;
 mod multi;
 
 mod client_options;
@@ -83,8 +88,8 @@ mod verbose;
 mod testing;
 
 pub use border::{
-    CBorder, DebugKind, LockCall, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT, READ_PAUSE,
-    SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
+    CBorder, DebugKind, LockCall, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT,
+    READ_PAUSE, SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use handles::{Easy, Multi};
@@ -92,6 +97,6 @@ pub use info::{InfoId, InfoValue, TransferInfo};
 pub use multi::MultiAction;
 pub use multi_options::MultiOptions;
 pub use option::{OptionId, OptionInfo, OptionKind, names};
-pub use share::Share;
+pub use share::DataShare;
 pub use share_kind::SharedKind;
 pub use values::{CPointer, OptionValue, OptionValues};

@@ -5,6 +5,7 @@
 
 use crate::code::CurlCode;
 use crate::codings::CODINGS;
+use crate::cookies::{SentCookie, cookie_field};
 use crate::custom_fields::{CustomFields, names};
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::option::OptionId as Id;
@@ -29,7 +30,9 @@ pub(crate) struct HeadParts<'a> {
     /// A `Range` or `Content-Range` line without its end.
     pub(crate) range: Option<&'a [u8]>,
     pub(crate) referer: Option<&'a [u8]>,
-    /// The value of `Cookie` from the cookie engine and `CURLOPT_COOKIE`.
+    /// Cookies of the cookie engine.
+    pub(crate) cookies: &'a [SentCookie],
+    /// `CURLOPT_COOKIE`.
     pub(crate) cookie: Option<&'a [u8]>,
     /// A line for `CURLOPT_TIMECONDITION`.
     pub(crate) condition: Option<&'a [u8]>,
@@ -92,7 +95,8 @@ impl WrittenHead {
         if te == BodyCoding::Chunked {
             head.line("Transfer-Encoding", Some(b"chunked"));
         }
-        head.line("Cookie", parts.cookie);
+        let cookie = cookie_field(parts.cookies, head.bytes.len(), parts.cookie);
+        head.line("Cookie", cookie.as_deref());
         head.raw_line(parts.condition);
         head.custom(options, parts, has_host, asks_te);
         let expects_continue = head.body(parts, te != BodyCoding::Identity, is_http10);
@@ -273,6 +277,7 @@ mod tests {
             authorization: None,
             range: None,
             referer: None,
+            cookies: &[],
             cookie: None,
             condition: None,
             body,
@@ -307,6 +312,7 @@ mod tests {
             authorization: Some(b"Basic a"),
             range: Some(b"Range: bytes=1-2"),
             referer: Some(b"r"),
+            cookies: &[SentCookie { name: b"a".to_vec(), value: b"b".to_vec() }],
             cookie: Some(b"c=d"),
             condition: Some(b"If-Modified-Since: then"),
             is_proxied: true,
@@ -315,7 +321,7 @@ mod tests {
         let expected = "GET /a HTTP/1.1|Host: h:81|Proxy-Authorization: Basic p|\
              Authorization: Basic a|Range: bytes=1-2|User-Agent: u|Accept: */*|\
              Accept-Encoding: deflate, gzip, br, zstd|Referer: r|Proxy-Connection: Keep-Alive|\
-             Transfer-Encoding: chunked|Cookie: c=d|If-Modified-Since: then|X-A: 1|X-E:|\
+             Transfer-Encoding: chunked|Cookie: a=b; c=d|If-Modified-Since: then|X-A: 1|X-E:|\
              Content-Type: application/x-www-form-urlencoded|Expect: 100-continue||";
         assert_eq!(write(&options, &parts), expected);
     }

@@ -4,18 +4,20 @@
 //! callbacks of the application are called as by libcurl, but nothing depends on them.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::border::{CBorder, LockCall};
 use crate::code::ShareCode;
+use crate::cookie_store::parse_date;
+use crate::cookies::CookieEngine;
 use crate::easy_options::Argument;
 use crate::share_kind::SharedKind;
 use crate::values::CPointer;
 
 /// A share. Its options change only while no handle uses it.
 #[derive(Debug)]
-pub struct Share {
+pub struct DataShare {
     lock_function: AtomicPtr<c_void>,
     unlock_function: AtomicPtr<c_void>,
     user: AtomicPtr<c_void>,
@@ -23,9 +25,11 @@ pub struct Share {
     kinds: AtomicU32,
     /// Easy handles that use it.
     users: AtomicUsize,
+    /// The cookies, if they are shared. Never locked while C runs.
+    pub(crate) cookies: Mutex<Option<CookieEngine>>,
 }
 
-impl Share {
+impl DataShare {
     /// A share that holds nothing (curl_share_init(3)).
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -34,6 +38,7 @@ impl Share {
             user: AtomicPtr::default(),
             kinds: AtomicU32::new(bit(SharedKind::Share as i32)),
             users: AtomicUsize::new(0),
+            cookies: Mutex::default(),
         })
     }
 
@@ -123,6 +128,10 @@ impl Share {
     fn add(&self, kind: i32) -> Result<(), ShareCode> {
         let kind = KINDS.into_iter().find(|known| *known as i32 == kind);
         let kind = kind.ok_or(ShareCode::BadOption)?;
+        if kind == SharedKind::Cookie {
+            let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
+            cookies.get_or_insert_with(|| CookieEngine::new(parse_date));
+        }
         self.kinds.fetch_or(bit(kind as i32), Ordering::AcqRel);
         Ok(())
     }
@@ -133,6 +142,10 @@ impl Share {
         let known = KINDS.into_iter().find(|known| *known as i32 == kind);
         match known {
             None | Some(SharedKind::Psl) => Err(ShareCode::BadOption),
+            Some(SharedKind::Cookie) => {
+                *self.cookies.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(())
+            }
             Some(_) => Ok(()),
         }
     }
@@ -165,7 +178,7 @@ mod tests {
 
     #[test]
     fn options_have_the_codes_of_libcurl() {
-        let share = Share::new();
+        let share = DataShare::new();
         let rows = [
             (SHARE, 0, Err(ShareCode::BadOption)),
             (SHARE, 1, Err(ShareCode::BadOption)),

@@ -1,9 +1,19 @@
 //! Times as the caches write them: `20191231 23:59:59`, in UTC.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// Parses a date in any form that `curl_getdate` accepts; `None` if it has no such form.
 ///
 /// The engines of this crate get it as an argument, so that they depend on no date parser.
 pub type DateParser = fn(&[u8]) -> Option<i64>;
+
+/// Seconds since 1970.
+pub(crate) fn unix_time(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |secs| -secs),
+    }
+}
 
 /// Formats seconds since 1970. `None` if the year has more than 31 bits, as in C.
 pub(crate) fn format_stamp(seconds: i64) -> Option<String> {

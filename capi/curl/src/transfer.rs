@@ -8,6 +8,7 @@ use bytes::Bytes;
 use fulmar_client::TransferId;
 
 use crate::auth_state::LoginPair;
+use crate::cookies::SentCookie;
 use crate::decoding::BodyDecoder;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
@@ -36,6 +37,8 @@ pub(crate) struct EasyTransfer {
     pub(crate) redirects: i64,
     /// The client's transfer, while a request is under way.
     pub(crate) id: Option<TransferId>,
+    /// Cookies for the current request, of the cookie engine.
+    pub(crate) cookies: Vec<SentCookie>,
     pub(crate) response: HopResponse,
     pub(crate) progress: ProgressState,
     /// When its speeds are to be checked.

@@ -6,21 +6,37 @@ use crate::border::{CBorder, DebugKind};
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
 use crate::option::OptionId;
+use crate::values::CPointer;
+
+impl Easy {
+    /// Reports a message, if verbose output is on.
+    pub(crate) fn note(&self, text: &str, border: &dyn CBorder) {
+        let text = format!("{text}\n");
+        match self.multi() {
+            Some(multi) => multi.debug(self, DebugKind::Text, text.as_bytes(), border),
+            None => {
+                if let Some((function, user)) = self.debug_call() {
+                    border.debug(function, user, self.handle, DebugKind::Text, text.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// The debug callback and its argument. `None` unless verbose output is on.
+    fn debug_call(&self) -> Option<(CPointer, CPointer)> {
+        let state = self.state.borrow();
+        let values = &state.options.values;
+        values.is_on(OptionId::VERBOSE).then(|| match values.pointer(OptionId::DEBUGFUNCTION) {
+            function if function.is_null() => (function, values.pointer(OptionId::STDERR)),
+            function => (function, values.pointer(OptionId::DEBUGDATA)),
+        })
+    }
+}
 
 impl Multi {
     /// Passes what is sent or received to the debug callback, if verbose output is on.
     pub(crate) fn debug(&self, easy: &Easy, kind: DebugKind, text: &[u8], border: &dyn CBorder) {
-        let (function, user) = {
-            let state = easy.state.borrow();
-            let values = &state.options.values;
-            if !values.is_on(OptionId::VERBOSE) {
-                return;
-            }
-            match values.pointer(OptionId::DEBUGFUNCTION) {
-                function if function.is_null() => (function, values.pointer(OptionId::STDERR)),
-                function => (function, values.pointer(OptionId::DEBUGDATA)),
-            }
-        };
+        let Some((function, user)) = easy.debug_call() else { return };
         self.call(|| border.debug(function, user, easy.handle, kind, text));
     }
 

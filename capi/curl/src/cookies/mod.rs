@@ -3,7 +3,8 @@
 //!
 //! Pure: the time is an argument, files are text, and the date parser is a function of the caller.
 //!
-//! - `add_header` takes a field of a response, `header` makes the field of a request;
+//! - `add_header` takes a field of a response, `sent` selects the cookies of a request, and
+//!   `cookie_field` makes its field of them, as `header` does in one step;
 //! - `load` reads a file, Netscape's format or `Set-Cookie:` lines; `jar` writes one;
 //! - `add_line` is `CURLOPT_COOKIELIST` with a cookie, `list` is `CURLINFO_COOKIELIST`. Their
 //!   commands are [`CookieCommand`]s.
@@ -17,7 +18,7 @@ mod store;
 mod text;
 
 pub use matching::is_secure_context;
-pub use store::{AddedCookie, CookieCommand, CookieEngine};
+pub use store::{AddedCookie, CookieCommand, CookieEngine, cookie_field};
 
 /// Cookies that one response may set; later fields are ignored. Refused cookies do not count.
 pub const SET_COOKIE_MAX: usize = 50;
@@ -34,6 +35,15 @@ pub struct CookieOrigin<'a> {
     pub path: &'a [u8],
     /// See [`is_secure_context`].
     pub is_secure: bool,
+}
+
+/// A cookie of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentCookie {
+    /// The name.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
 }
 
 /// A stored cookie.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::matching::{BUCKETS, bucket, is_acceptable, is_address, is_path_within, is_within};
 use super::parse::{CookieContext, LINE_LEN_MAX, TrimBlanks as _, header_line, netscape_line};
 use super::text::{netscape_format, strip_field_name};
-use super::{CookieOrigin, SENT_COOKIES_MAX, StoredCookie};
+use super::{CookieOrigin, SENT_COOKIES_MAX, SentCookie, StoredCookie};
 use crate::stamp::DateParser;
 use crate::text::file_lines;
 
@@ -106,12 +106,7 @@ impl CookieEngine {
         }
     }
 
-    /// The value of the `Cookie` field for a request. `own` is `CURLOPT_COOKIE`. `None` if there
-    /// are no cookies.
-    ///
-    /// Longer paths, domains and names precede shorter ones, newer cookies older ones. `head_len`
-    /// is the length of the request before this field: a cookie with which both would have 8,190
-    /// bytes is not added, nor are those behind it and `own`.
+    /// The value of the `Cookie` field for a request, as [`cookie_field`] makes it.
     pub fn header(
         &mut self,
         origin: CookieOrigin<'_>,
@@ -119,26 +114,17 @@ impl CookieEngine {
         own: Option<&[u8]>,
         now: i64,
     ) -> Option<Vec<u8>> {
-        let (mut value, mut len, mut count) = (Vec::new(), head_len + FIELD_NAME_LEN, 0);
-        let mut append = |parts: [&[u8]; 3]| {
-            value.extend_from_slice(if count == 0 { b"" } else { b"; " });
-            parts.iter().for_each(|part| value.extend_from_slice(part));
-            count += 1;
+        cookie_field(&self.sent(origin, now), head_len, own)
+    }
+
+    /// The cookies for a request: longer paths, domains and names precede shorter ones, newer
+    /// cookies older ones.
+    pub fn sent(&mut self, origin: CookieOrigin<'_>, now: i64) -> Vec<SentCookie> {
+        let sent = |cookie: &StoredCookie| SentCookie {
+            name: cookie.name.clone(),
+            value: cookie.value.clone(),
         };
-        let mut is_full = false;
-        for (at, cookie) in self.select(origin, now).into_iter().enumerate() {
-            let added = cookie.name.len() + cookie.value.len() + 1;
-            is_full = len + added >= HEAD_LEN_MAX;
-            if is_full {
-                break;
-            }
-            append([&cookie.name, b"=", &cookie.value]);
-            len += added + if at > 0 { 2 } else { 0 };
-        }
-        if let Some(own) = own.filter(|_| !is_full) {
-            append([own, b"", b""]);
-        }
-        (count > 0).then_some(value)
+        self.select(origin, now).into_iter().map(sent).collect()
     }
 
     /// The lines of `CURLINFO_COOKIELIST`.
@@ -248,6 +234,34 @@ impl CookieEngine {
     fn retain(&mut self, keeps: impl Fn(&StoredCookie) -> bool) {
         self.buckets.iter_mut().for_each(|cookies| cookies.retain(&keeps));
     }
+}
+
+/// The value of the `Cookie` field with these cookies and with `own`, which is `CURLOPT_COOKIE`.
+/// `None` without any of them.
+///
+/// `head_len` is the length of the request before this field: a cookie with which both would have
+/// 8,190 bytes is not added, nor are those behind it and `own`.
+pub fn cookie_field(sent: &[SentCookie], head_len: usize, own: Option<&[u8]>) -> Option<Vec<u8>> {
+    let (mut value, mut len, mut count) = (Vec::new(), head_len + FIELD_NAME_LEN, 0);
+    let mut append = |parts: [&[u8]; 3]| {
+        value.extend_from_slice(if count == 0 { b"" } else { b"; " });
+        parts.iter().for_each(|part| value.extend_from_slice(part));
+        count += 1;
+    };
+    let mut is_full = false;
+    for (at, cookie) in sent.iter().enumerate() {
+        let added = cookie.name.len() + cookie.value.len() + 1;
+        is_full = len + added >= HEAD_LEN_MAX;
+        if is_full {
+            break;
+        }
+        append([&cookie.name, b"=", &cookie.value]);
+        len += added + if at > 0 { 2 } else { 0 };
+    }
+    if let Some(own) = own.filter(|_| !is_full) {
+        append([own, b"", b""]);
+    }
+    (count > 0).then_some(value)
 }
 
 fn parse_line(line: &[u8], context: &CookieContext<'_>) -> Option<StoredCookie> {

@@ -1,0 +1,32 @@
+//! The cookies of an easy handle, which may be those of its share.
+
+use crate::cookies::CookieEngine;
+use crate::date::getdate;
+
+/// What an easy handle knows of cookies.
+#[derive(Debug, Default)]
+pub(crate) struct EasyCookies {
+    /// `CURLOPT_COOKIEFILE`, in the order of the calls.
+    pub(crate) files: Vec<Vec<u8>>,
+    pub(crate) source: CookieSource,
+    /// Cookies are sent and stored. A share alone does not enable this.
+    pub(crate) is_enabled: bool,
+    /// The host of the last custom `Host` field. libcurl keeps it for later transfers.
+    pub(crate) host: Option<Vec<u8>>,
+}
+
+/// Where the cookies of an easy handle are.
+#[derive(Debug, Default)]
+pub(crate) enum CookieSource {
+    /// There are none.
+    #[default]
+    Off,
+    Own(Box<CookieEngine>),
+    /// In the share.
+    Shared,
+}
+
+/// The date parser of all caches.
+pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
+    Some(getdate(text)).filter(|seconds| *seconds != -1)
+}

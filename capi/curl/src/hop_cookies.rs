@@ -1,0 +1,98 @@
+//! Cookies of a transfer: those that a request sends, and those that a response sets.
+
+use fulmar_sys as sys;
+
+use crate::border::CBorder;
+use crate::cookies::{AddedCookie, CookieOrigin, SET_COOKIE_MAX, SentCookie, is_secure_context};
+use crate::custom_fields::{CustomFields, names};
+use crate::handles::{Easy, EasyState};
+use crate::share_kind::SharedKind;
+use crate::stamp::unix_time;
+
+impl Easy {
+    /// Selects the cookies of the request that is about to be sent.
+    pub(crate) fn select_cookies(&self, custom: &CustomFields, border: &dyn CBorder) {
+        let is_active = self.with_state(|state| {
+            note_custom_host(state, custom);
+            if let Some(transfer) = &mut state.transfer {
+                transfer.cookies.clear();
+            }
+            state.cookies.is_active()
+        });
+        if !is_active {
+            return;
+        }
+        self.lock(SharedKind::Cookie, border);
+        let cookies = self.cookies_of_hop(|engine, origin, now| engine.sent(origin, now));
+        let cookies: Vec<SentCookie> = cookies.unwrap_or_default();
+        self.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.cookies = cookies;
+            }
+        });
+        self.unlock(SharedKind::Cookie, border);
+    }
+
+    /// Stores the cookie of a header line, if it is of `Set-Cookie`.
+    pub(crate) fn store_cookie(&self, line: &[u8], border: &dyn CBorder) {
+        if !names(line, FIELD_NAME) || line[FIELD_NAME.len()] != b':' {
+            return;
+        }
+        let (is_active, count) = self.with_state(|state| {
+            let count = state.transfer.as_ref().map_or(0, |it| it.response.cookies_set);
+            (state.cookies.is_active(), count)
+        });
+        if !is_active {
+            return;
+        }
+        self.lock(SharedKind::Cookie, border);
+        if count < SET_COOKIE_MAX {
+            let value = &line[FIELD_NAME.len() + 1..];
+            let added =
+                self.cookies_of_hop(|engine, origin, now| engine.add_header(value, origin, now));
+            self.with_state(|state| {
+                if let Some(transfer) = &mut state.transfer
+                    && added.is_some_and(|added| added != AddedCookie::Refused)
+                {
+                    transfer.response.cookies_set += 1;
+                }
+            });
+        }
+        self.unlock(SharedKind::Cookie, border);
+    }
+
+    /// Calls `act` with the cookies, and with the URL of the current request.
+    fn cookies_of_hop<T>(
+        &self,
+        act: impl FnOnce(&mut crate::cookies::CookieEngine, CookieOrigin<'_>, i64) -> T,
+    ) -> Option<T> {
+        let (host, path, is_secure) = self.with_state(|state| {
+            let target = &state.transfer.as_ref()?.target;
+            let host = state.cookies.host.clone();
+            let host = host.unwrap_or_else(|| target.host.clone().into_bytes());
+            let is_secure = is_secure_context(target.is_secure, &host);
+            Some((host, target.path.clone(), is_secure))
+        })?;
+        let origin = CookieOrigin { host: &host, path: &path, is_secure };
+        let now = unix_time(sys::wall_clock());
+        self.with_cookies(|engine| act(engine, origin, now))
+    }
+}
+
+/// Keeps the host of a custom `Host` field, if the request has that field.
+fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
+    let Some(transfer) = &state.transfer else { return };
+    let is_first = transfer.target.host.eq_ignore_ascii_case(&transfer.first_host.0);
+    let Some(line) = custom.find("Host").filter(|_| is_first) else { return };
+    let value = line[b"Host:".len()..].trim_ascii();
+    let (value, end) = match value.strip_prefix(b"[") {
+        Some(value) => (value, b']'),
+        None => (value, b':'),
+    };
+    let host = value.split(|byte| *byte == end).next().unwrap_or_default();
+    if !value.is_empty() {
+        state.cookies.host = Some(host.to_vec());
+    }
+}
+
+const FIELD_NAME: &str = "Set-Cookie";
