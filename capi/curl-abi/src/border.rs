@@ -7,9 +7,10 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::os::fd::RawFd;
 
+use fulmar_curl::url::CurlUrl;
 use fulmar_curl::{CBorder, CPointer, DebugKind, LockCall, SEEK_CANNOT, SharedKind, SocketCall};
 
-use crate::slist;
+use crate::{slist, url};
 
 /// The functions of C.
 #[derive(Debug)]
@@ -135,6 +136,11 @@ impl CBorder for CFunctions {
     fn list(&self, list: CPointer) -> Vec<Vec<u8>> {
         // SAFETY: by the option's contract the list lives until the end of the transfer.
         unsafe { slist::strings(list.0.cast()) }
+    }
+
+    fn url(&self, handle: CPointer) -> Option<CurlUrl> {
+        // SAFETY: by the option's contract the URL lives until the end of the transfer.
+        unsafe { url::copy(handle.0.cast()) }
     }
 
     fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8> {

@@ -193,11 +193,6 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
         InfoValue::Offset(number) => unsafe { to.cast::<i64>().write(number) },
         // SAFETY: by the contract.
         InfoValue::Socket(number) => unsafe { to.cast::<c_int>().write(number) },
-        InfoValue::Pointer(_) if [TLS_SESSION, TLS_SSL_PTR].contains(&info) => {
-            let session = std::ptr::from_ref(&TLS_SESSION_INFO);
-            // SAFETY: by the contract.
-            unsafe { to.cast::<*const TlsSessionInfo>().write(session) };
-        }
         // SAFETY: by the contract.
         InfoValue::List(lines) => unsafe { to.cast::<*mut CurlSlist>().write(slist::list(&lines)) },
         // SAFETY: by the contract.
@@ -214,27 +209,6 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
         }
     }
 }
-
-/// `struct curl_tlssessioninfo`: callers read it without a check for `NULL`.
-#[derive(Debug)]
-#[repr(C)]
-struct TlsSessionInfo {
-    backend: c_int,
-    internals: *mut c_void,
-}
-
-// SAFETY: it has no pointer but `NULL`.
-unsafe impl Sync for TlsSessionInfo {}
-
-/// The backend that `curl_version_info` names, without the session of one.
-static TLS_SESSION_INFO: TlsSessionInfo =
-    TlsSessionInfo { backend: BACKEND_OPENSSL, internals: std::ptr::null_mut() };
-/// `CURLSSLBACKEND_OPENSSL`.
-const BACKEND_OPENSSL: c_int = 1;
-/// `CURLINFO_TLS_SESSION`.
-const TLS_SESSION: c_int = 0x0040_002b;
-/// `CURLINFO_TLS_SSL_PTR`.
-const TLS_SSL_PTR: c_int = 0x0040_002d;
 
 /// Keeps a text until the next one of the same kind, or the end of the handle.
 fn keep(known: &CurlHandle, info: c_int, text: &[u8]) -> *const c_char {

@@ -44,6 +44,15 @@ pub unsafe extern "C" fn curl_url_dup(handle: *const CurlUrlHandle) -> *mut Curl
     })
 }
 
+/// A copy of a URL for a transfer.
+///
+/// # Safety
+/// `handle` is `NULL` or a URL.
+pub(crate) unsafe fn copy(handle: *const CurlUrlHandle) -> Option<CurlUrl> {
+    // SAFETY: by the contract.
+    unsafe { handle.as_ref() }.map(|known| known.0.clone())
+}
+
 /// Sets a part; with `NULL` it is cleared.
 ///
 /// # Safety

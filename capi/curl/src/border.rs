@@ -6,6 +6,7 @@
 use std::os::fd::RawFd;
 
 use crate::share_kind::SharedKind;
+use crate::url::CurlUrl;
 use crate::values::CPointer;
 
 /// Calls into the application, with what it has set as options. A `function` of `NULL` means the
@@ -59,6 +60,9 @@ pub trait CBorder {
 
     /// The strings of a `struct curl_slist`.
     fn list(&self, list: CPointer) -> Vec<Vec<u8>>;
+
+    /// A copy of the URL that a `CURLU *` points to.
+    fn url(&self, handle: CPointer) -> Option<CurlUrl>;
 
     /// A copy of bytes; without a length, up to a NUL.
     fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8>;

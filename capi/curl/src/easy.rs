@@ -8,7 +8,7 @@ use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::easy_options::{Argument, EasyOptions};
 use crate::handles::{Easy, EasyState, Multi};
-use crate::info::{self, InfoId, InfoValue};
+use crate::info::{self, InfoId, InfoValue, TransferInfo};
 use crate::option::OptionId;
 use crate::values::CPointer;
 
@@ -34,12 +34,13 @@ impl Easy {
         Self::with(handle, EasyState { options, cookies, ..EasyState::default() })
     }
 
-    /// Returns all options to their defaults (curl_easy_reset(3)). Connections are kept, and so is
-    /// what is known of the last transfer.
+    /// Returns all options to their defaults, and forgets the last transfer (curl_easy_reset(3)).
+    /// Connections are kept.
     pub fn reset(&self) {
         let mut state = self.state.borrow_mut();
         state.options = EasyOptions::default();
         state.auth = AuthState::default();
+        state.info = TransferInfo::default();
         state.cookies.files.clear();
     }
 
@@ -111,9 +112,10 @@ impl Easy {
         Rc::clone(self.private.borrow_mut().get_or_insert_with(make))
     }
 
-    /// True if `CURLOPT_URL` is set.
+    /// True if `CURLOPT_URL` or `CURLOPT_CURLU` is set.
     pub(crate) fn has_url(&self) -> bool {
-        self.state.borrow().options.values.bytes(OptionId::URL).is_some()
+        let values = &self.state.borrow().options.values;
+        values.bytes(OptionId::URL).is_some() || !values.pointer(OptionId::CURLU).is_null()
     }
 
     /// Calls `act` with the state.

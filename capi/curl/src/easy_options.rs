@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::auth::method;
 use crate::code::CurlCode;
 use crate::option::{OptionId as Id, OptionInfo, OptionKind, check_number};
+use crate::protocols::mask_of;
 use crate::values::{CPointer, OptionValue, OptionValues};
 
 /// The argument of an option, of the kind that the option has.
@@ -123,8 +124,11 @@ impl EasyOptions {
                 return Err(CurlCode::BadFunctionArgument);
             }
             Id::PROTOCOLS_STR | Id::REDIR_PROTOCOLS_STR => {
-                let text = text.filter(|text| !text.is_empty());
-                check_protocols(text.ok_or(CurlCode::BadFunctionArgument)?)?;
+                let mask = mask_of(text.ok_or(CurlCode::BadFunctionArgument)?)?;
+                let is_first = id == Id::PROTOCOLS_STR;
+                let id = if is_first { Id::PROTOCOLS } else { Id::REDIR_PROTOCOLS };
+                self.values.set(id, OptionValue::Number(mask));
+                return Ok(());
             }
             Id::SSLENGINE if text.is_some_and(|text| !text.is_empty()) => {
                 return Err(CurlCode::SslEngineNotFound);
@@ -177,6 +181,8 @@ impl EasyOptions {
 
     fn choose(&mut self, number: i64, request: RequestKind) {
         match number {
+            // With CURLOPT_NOBODY, it stays a request for the head.
+            0 if self.is_bodiless => self.request = RequestKind::Head,
             0 => self.request = RequestKind::Get,
             _ => self.select(request),
         }
@@ -215,20 +221,6 @@ fn canonical(id: Id, number: i64) -> (Id, i64) {
     }
 }
 
-/// Names of protocols, separated by commas; `all` for every one.
-fn check_protocols(names: &[u8]) -> Result<(), CurlCode> {
-    let is_known = |name: &[u8]| {
-        name.eq_ignore_ascii_case(b"all")
-            || PROTOCOLS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-    };
-    match names.split(|byte| *byte == b',').all(is_known) {
-        true => Ok(()),
-        false => Err(CurlCode::UnsupportedProtocol),
-    }
-}
-
-/// The names that `CURLOPT_PROTOCOLS_STR` accepts.
-const PROTOCOLS: [&str; 3] = ["http", "https", "file"];
 /// `CURL_MAX_INPUT_LENGTH`.
 const TEXT_SIZE_MAX: usize = 8_000_000;
 const CONNECT_TIMEOUT_DEFAULT_MS: i64 = 300_000;
@@ -263,6 +255,7 @@ mod tests {
         assert_eq!(set(&[(Id::NOBODY, 1), (Id::POST, 1)]), (RequestKind::Post, false));
         assert_eq!(set(&[(Id::UPLOAD, 1), (Id::NOBODY, 0)]), (RequestKind::Put, false));
         assert_eq!(set(&[(Id::POST, 1), (Id::POST, 0)]), (RequestKind::Get, false));
+        assert_eq!(set(&[(Id::NOBODY, 1), (Id::UPLOAD, 0)]), (RequestKind::Head, true));
     }
 
     #[test]

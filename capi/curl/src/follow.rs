@@ -17,19 +17,22 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
         return repeat(transfer, &mut state.info, values.number(Id::MAXREDIRS));
     }
     let Some(location) = transfer.response.location.take() else { return Ok(false) };
-    let next = transfer.target.join(&location, &state.options);
     if !values.is_on(Id::FOLLOWLOCATION) {
-        state.info.redirect_url = next.ok().map(|target| target.url);
+        state.info.redirect_url = Some(transfer.target.would_be(&location));
         return Ok(false);
     }
     let max = values.number(Id::MAXREDIRS);
     if max >= 0 && transfer.redirects >= max {
+        state.info.redirect_url = Some(transfer.target.would_be(&location));
         return Err(Failure::new(
             CurlCode::TooManyRedirects,
             format!("Maximum ({max}) redirects followed"),
         ));
     }
-    let next = next?;
+    if values.is_on(Id::AUTOREFERER) {
+        state.info.referer = transfer.target.referer();
+    }
+    let next = transfer.target.join(&location, &state.options)?;
     let has_left = next.port != transfer.target.port || next.is_secure != transfer.target.is_secure;
     if has_left && !values.is_on(Id::UNRESTRICTED_AUTH) {
         transfer.login = LoginPair::default();

@@ -53,6 +53,8 @@ pub(crate) fn write_head(
     let request_target = values.bytes(Id::REQUEST_TARGET).map_or(&target.path[..], |it| &it[..]);
     let cookie = values.bytes(Id::COOKIE).filter(|_| custom.find("Cookie").is_none());
     let host = target.host_field();
+    let referer = values.bytes(Id::REFERER).map(|referer| &referer[..]);
+    let referer = state.info.referer.as_deref().or(referer);
     let parts = HeadParts {
         method: &transfer.method,
         target: request_target,
@@ -64,7 +66,7 @@ pub(crate) fn write_head(
         proxy_authorization: auth.proxy.as_deref(),
         authorization: auth.server.as_deref(),
         range: range.as_deref(),
-        referer: values.bytes(Id::REFERER).map(|referer| &referer[..]).filter(|it| !it.is_empty()),
+        referer: referer.filter(|it| !it.is_empty()),
         cookies: &transfer.cookies,
         cookie: cookie.map(|cookie| &cookie[..]),
         condition: None,

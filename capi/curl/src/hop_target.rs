@@ -4,6 +4,7 @@ use crate::code::{CurlCode, UrlCode};
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::option::OptionId as Id;
+use crate::protocols::allows;
 use crate::url::{CurlUrl, UrlFlags, UrlPart};
 
 /// A URL of HTTP, taken apart.
@@ -40,7 +41,12 @@ impl HopTarget {
         };
         let mut parsed = CurlUrl::new();
         parsed.set(UrlPart::Url, &text, flags).map_err(rejected)?;
-        let mut target = Self::of(parsed)?;
+        Self::first(parsed, options)
+    }
+
+    /// The target of the first request.
+    pub(crate) fn first(parsed: CurlUrl, options: &EasyOptions) -> Result<Self, Failure> {
+        let mut target = Self::of(parsed, options, false)?;
         if let Some(port) = port_of(options) {
             target.port = port;
         }
@@ -50,9 +56,15 @@ impl HopTarget {
     /// The target of a redirect.
     pub(crate) fn join(&self, location: &[u8], options: &EasyOptions) -> Result<Self, Failure> {
         let mut parsed = self.parsed.clone();
-        let flags = UrlFlags::URLENCODE | UrlFlags::ALLOW_SPACE;
-        parsed.set(UrlPart::Url, location, flags).map_err(rejected)?;
-        let mut target = Self::of(parsed)?;
+        let mut flags = UrlFlags::URLENCODE | UrlFlags::ALLOW_SPACE;
+        if options.values.is_on(Id::PATH_AS_IS) {
+            flags = flags | UrlFlags::PATH_AS_IS;
+        }
+        parsed.set(UrlPart::Url, location, flags).map_err(|code| {
+            let text = format!("The redirect target URL could not be parsed: {}", code.text());
+            Failure { text: text.into(), ..rejected(code) }
+        })?;
+        let mut target = Self::of(parsed, options, true)?;
         // CURLOPT_PORT holds for the first host, as far as a redirect names no port.
         let has_port = target.parsed.get(UrlPart::Port, UrlFlags::default()).is_ok();
         if let Some(port) = port_of(options).filter(|_| !has_port && target.host == self.host) {
@@ -61,22 +73,42 @@ impl HopTarget {
         Ok(target)
     }
 
-    fn of(parsed: CurlUrl) -> Result<Self, Failure> {
+    /// The URL of a redirect that is not followed; as it was received if it is none.
+    pub(crate) fn would_be(&self, location: &[u8]) -> Vec<u8> {
+        let mut parsed = self.parsed.clone();
+        let set = parsed.set(UrlPart::Url, location, UrlFlags::NON_SUPPORT_SCHEME);
+        let url = set.and_then(|()| parsed.get(UrlPart::Url, UrlFlags::default()));
+        url.unwrap_or_else(|_| location.to_vec())
+    }
+
+    /// The value of `Referer` for the next request (CURLOPT_AUTOREFERER(3)).
+    pub(crate) fn referer(&self) -> Option<Vec<u8>> {
+        let mut parsed = self.parsed.clone();
+        for part in [UrlPart::Fragment, UrlPart::User, UrlPart::Password] {
+            parsed.clear(part);
+        }
+        parsed.get(UrlPart::Url, UrlFlags::default()).ok()
+    }
+
+    fn of(parsed: CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
         let get = |part, flags| parsed.get(part, flags);
         let scheme = get(UrlPart::Scheme, UrlFlags::default()).map_err(rejected)?;
         let is_secure = match &scheme[..] {
+            _ if !allows(&options.values, &scheme, is_redirect) => {
+                return Err(unsupported(&scheme));
+            }
             b"http" => false,
             b"https" => true,
-            other => {
-                let name = String::from_utf8_lossy(other);
-                return Err(Failure::new(
-                    CurlCode::UnsupportedProtocol,
-                    format!("Protocol \"{name}\" not supported or disabled in libcurl"),
-                ));
-            }
+            other => return Err(unsupported(other)),
         };
         let host = get(UrlPart::Host, UrlFlags::PUNYCODE).map_err(rejected)?;
         let host = String::from_utf8(host).map_err(|_| rejected(UrlCode::BadHostname))?;
+        if host.len() > HOST_LEN_MAX {
+            return Err(Failure::new(
+                CurlCode::UrlMalformat,
+                format!("Too long host name (maximum is {HOST_LEN_MAX})"),
+            ));
+        }
         let port = get(UrlPart::Port, UrlFlags::DEFAULT_PORT).map_err(rejected)?;
         let port = std::str::from_utf8(&port).ok().and_then(|port| port.parse().ok());
         let mut path = get(UrlPart::Path, UrlFlags::URLENCODE).map_err(rejected)?;
@@ -124,6 +156,14 @@ fn port_of(options: &EasyOptions) -> Option<u16> {
     u16::try_from(options.values.number(Id::PORT)).ok().filter(|port| *port > 0)
 }
 
+fn unsupported(scheme: &[u8]) -> Failure {
+    let name = String::from_utf8_lossy(scheme);
+    Failure::new(
+        CurlCode::UnsupportedProtocol,
+        format!("Protocol \"{name}\" not supported or disabled in libcurl"),
+    )
+}
+
 /// The code of a refused URL. libcurl has no further text for it.
 fn rejected(code: UrlCode) -> Failure {
     let code = match code {
@@ -134,3 +174,6 @@ fn rejected(code: UrlCode) -> Failure {
     };
     Failure::new(code, "")
 }
+
+/// A longer host name is malformed.
+const HOST_LEN_MAX: usize = 0xffff;

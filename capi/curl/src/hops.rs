@@ -26,6 +26,7 @@ use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
 use crate::transfer::{DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
+use crate::url::{UrlFlags, UrlPart};
 
 impl Multi {
     /// Reads the options of a handle for a new transfer.
@@ -37,14 +38,23 @@ impl Multi {
         if easy.has_url() {
             easy.load_cookies(border);
         }
+        let given = border.url(easy.pointer(Id::CURLU));
         easy.with_state(|state| {
             let values = &state.options.values;
             state.info =
                 TransferInfo { content_length: -1, upload_length: -1, ..TransferInfo::default() };
-            let url = values.bytes(Id::URL);
-            let url = url.ok_or_else(|| Failure::new(CurlCode::UrlMalformat, "No URL set"))?;
+            let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
+            let target = match given {
+                Some(given) if given.get(UrlPart::Url, UrlFlags::default()).is_err() => {
+                    Err(missing())
+                }
+                Some(given) => HopTarget::first(given, &state.options),
+                None => {
+                    HopTarget::parse(values.bytes(Id::URL).ok_or_else(missing)?, &state.options)
+                }
+            };
             refuse_unsupported(&state.options)?;
-            let target = HopTarget::parse(url, &state.options)?;
+            let target = target?;
             let first_host = (target.host.clone(), target.port);
             let mask = |id| auth_mask(values.number(id));
             state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));

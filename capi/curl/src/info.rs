@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::code::CurlCode;
 use crate::option::OptionId;
+use crate::protocols::protocol_bit;
 use crate::values::{CPointer, OptionValues};
 
 /// The number of an information (`CURLINFO_*`): the upper bits are its type.
@@ -58,6 +59,8 @@ pub struct TransferInfo {
     pub redirects: i64,
     /// The URL of the redirect that was not followed.
     pub redirect_url: Option<Vec<u8>>,
+    /// The `Referer` that `CURLOPT_AUTOREFERER` has set.
+    pub referer: Option<Vec<u8>>,
     /// Body bytes that were received.
     pub received: i64,
     /// Body bytes that were sent.
@@ -142,18 +145,21 @@ impl TransferInfo {
             32 => address(self.peer),
             41 => address(self.local),
             49 if self.effective_url.is_empty() => None,
-            49 => {
-                let end = self.effective_url.iter().position(|byte| *byte == b':').unwrap_or(0);
-                text(&self.effective_url[..end].to_ascii_uppercase())
-            }
+            49 => text(&self.scheme().to_ascii_uppercase()),
             58 => text(&self.effective_method).filter(|method| !method.is_empty()),
-            60 => option(OptionId::REFERER),
+            60 => self.referer.as_deref().map_or_else(|| option(OptionId::REFERER), text),
             61 => option(OptionId::CAINFO),
             62 => option(OptionId::CAPATH),
             // Of FTP and RTSP.
             30 | 36 => None,
             _ => return Err(CurlCode::UnknownOption),
         })
+    }
+
+    /// The scheme of the last request.
+    fn scheme(&self) -> &[u8] {
+        let end = memchr::memchr(b':', &self.effective_url).unwrap_or(0);
+        &self.effective_url[..end]
     }
 
     fn long(&self, number: i32) -> Result<i64, CurlCode> {
@@ -176,7 +182,8 @@ impl TransferInfo {
             46 => self.http_version,
             43 => -1, // the last socket, for 32 bits
             // Results of verification, a proxy, RTSP.
-            13 | 22 | 37 | 38 | 39 | 47 | 48 | 59 => 0,
+            48 => protocol_bit(self.scheme()),
+            13 | 22 | 37 | 38 | 39 | 47 | 59 => 0,
             _ => return Err(CurlCode::UnknownOption),
         })
     }

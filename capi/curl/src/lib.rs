@@ -33,6 +33,8 @@ mod share_kind;
 
 mod border;
 
+mod protocols;
+
 mod easy_options;
 mod multi_options;
 

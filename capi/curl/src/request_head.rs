@@ -178,7 +178,7 @@ impl HeadWriter<'_> {
     fn host(&mut self, parts: &HeadParts<'_>) -> bool {
         match self.custom.find("Host").filter(|_| !parts.has_left_host) {
             None => self.line("Host", Some(parts.host.as_bytes())),
-            Some(line) if line.len() == "Host:".len() => return false,
+            Some(b"Host:") => return false,
             Some(line) => {
                 let value = line["Host:".len()..].to_vec();
                 self.raw(&[b"Host:", &value, b"\r\n"]);

@@ -97,7 +97,11 @@ impl OptionValues {
 /// The defaults that are not 0 (the manual page of each option).
 fn default_number(id: OptionId) -> i64 {
     match id {
-        OptionId::MAXREDIRS | OptionId::INFILESIZE_LARGE | OptionId::POSTFIELDSIZE_LARGE => -1,
+        OptionId::PROTOCOLS
+        | OptionId::MAXREDIRS
+        | OptionId::INFILESIZE_LARGE
+        | OptionId::POSTFIELDSIZE_LARGE => -1,
+        OptionId::REDIR_PROTOCOLS => REDIR_PROTOCOLS_DEFAULT,
         OptionId::NOPROGRESS
         | OptionId::HTTPAUTH
         | OptionId::PROXYAUTH
@@ -122,6 +126,9 @@ fn default_number(id: OptionId) -> i64 {
         _ => 0,
     }
 }
+
+/// HTTP, HTTPS, FTP and FTPS.
+const REDIR_PROTOCOLS_DEFAULT: i64 = 0b1111;
 
 #[cfg(test)]
 mod tests {

@@ -159,7 +159,7 @@ impl CurlUrl {
     /// Sets a part. With an error, the parts are unchanged, except that a refused host removes the
     /// zone.
     pub fn set(&mut self, part: UrlPart, text: &[u8], flags: UrlFlags) -> Result<(), UrlCode> {
-        if text.len() > PART_LEN_MAX {
+        if text.len() > PART_LEN_MAX && part != UrlPart::Scheme {
             return Err(UrlCode::MalformedInput);
         }
         let plain = PartEncoding::default();
