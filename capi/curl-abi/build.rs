@@ -1,6 +1,7 @@
 //! Compiles the functions with variable arguments.
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/printf.c");
-    cc::Build::new().file("src/printf.c").opt_level(2).warnings(true).compile("fulmar_curl_printf");
+    let files = ["src/formadd.c", "src/printf.c"];
+    files.iter().for_each(|file| println!("cargo:rerun-if-changed={file}"));
+    cc::Build::new().files(files).opt_level(2).warnings(true).compile("fulmar_curl_variadic");
 }

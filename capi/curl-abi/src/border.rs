@@ -8,9 +8,11 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::os::fd::RawFd;
 
 use fulmar_curl::url::CurlUrl;
-use fulmar_curl::{CBorder, CPointer, DebugKind, LockCall, SEEK_CANNOT, SharedKind, SocketCall};
+use fulmar_curl::{
+    CBorder, CPointer, DebugKind, LockCall, PostedForm, SEEK_CANNOT, SharedKind, SocketCall,
+};
 
-use crate::{slist, url};
+use crate::{form_list, slist, url};
 
 /// The functions of C.
 #[derive(Debug)]
@@ -27,6 +29,7 @@ type SocketFunction =
     unsafe extern "C" fn(*mut c_void, RawFd, c_int, *mut c_void, *mut c_void) -> c_int;
 type LockFunction = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void);
 type UnlockFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void);
+type FreeFunction = unsafe extern "C" fn(*mut c_void);
 type TimerFunction = unsafe extern "C" fn(*mut c_void, c_long, *mut c_void) -> c_int;
 
 /// Makes a function of an address that is not `NULL`.
@@ -141,6 +144,22 @@ impl CBorder for CFunctions {
     fn url(&self, handle: CPointer) -> Option<CurlUrl> {
         // SAFETY: by the option's contract the URL lives until the end of the transfer.
         unsafe { url::copy(handle.0.cast()) }
+    }
+
+    fn free_list(&self, list: CPointer) {
+        // SAFETY: by the contract of curl_mime_headers the list belongs to the part.
+        unsafe { slist::curl_slist_free_all(list.0.cast()) };
+    }
+
+    fn free(&self, function: CPointer, user: CPointer) {
+        let function = function!(function, FreeFunction);
+        // SAFETY: the argument is that of its type.
+        unsafe { function(user.0) };
+    }
+
+    fn form(&self, list: CPointer, read: CPointer) -> PostedForm {
+        // SAFETY: by the option's contract the list lives until the end of the transfer.
+        unsafe { form_list::posted(list.0.cast(), read) }
     }
 
     fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8> {

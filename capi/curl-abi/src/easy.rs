@@ -8,13 +8,14 @@ use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionI
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, easy, guard, share};
+use crate::mime;
 use crate::slist::{self, CurlSlist};
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
 
 /// A handle with the default options; `NULL` if that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_easy_init() -> *mut CurlHandle {
-    guard(std::ptr::null_mut(), || CurlHandle::create(Easy::new))
+    guard(std::ptr::null_mut(), || CurlHandle::create(|address| Some(Easy::new(address))))
 }
 
 /// Frees a handle, and removes it from its multi handle.
@@ -30,6 +31,7 @@ pub unsafe extern "C" fn curl_easy_cleanup(handle: *mut CurlHandle) {
             let _ = multi.remove(&known.easy, &CFunctions); // refused within a callback
         }
         known.easy.close(&CFunctions);
+        known.easy.release_form(&CFunctions);
         // SAFETY: by the contract.
         unsafe { CurlHandle::free(handle) };
     });
@@ -41,8 +43,12 @@ pub unsafe extern "C" fn curl_easy_cleanup(handle: *mut CurlHandle) {
 /// `handle` is `NULL` or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_easy_reset(handle: *mut CurlHandle) {
-    // SAFETY: by the contract.
-    guard((), || unsafe { easy(handle) }.into_iter().for_each(|known| known.easy.reset()));
+    guard((), || {
+        // SAFETY: by the contract.
+        if let Some(known) = unsafe { easy(handle) } {
+            known.easy.reset(&CFunctions);
+        }
+    });
 }
 
 /// A handle with the same options; `NULL` if that fails.
@@ -54,7 +60,7 @@ pub unsafe extern "C" fn curl_easy_duphandle(handle: *mut CurlHandle) -> *mut Cu
     guard(std::ptr::null_mut(), || {
         // SAFETY: by the contract.
         let Some(known) = (unsafe { easy(handle) }) else { return std::ptr::null_mut() };
-        CurlHandle::create(|address| known.easy.duplicate(address))
+        CurlHandle::create(|address| known.easy.duplicate(address, &CFunctions))
     })
 }
 
@@ -95,6 +101,11 @@ pub unsafe extern "C" fn curl_easy_setopt(
             OptionKind::Object if id == OptionId::COPYPOSTFIELDS => {
                 // SAFETY: by the contract.
                 set(Argument::Bytes(unsafe { fields(known, argument.cast()) }))
+            }
+            OptionKind::Object if id == OptionId::MIMEPOST => {
+                // SAFETY: by the contract.
+                let parts = unsafe { mime::shared(argument.cast()) };
+                CurlCode::number_of(known.easy.set_form(parts.as_ref(), &CFunctions))
             }
             OptionKind::Object | OptionKind::List | OptionKind::Callback | OptionKind::Function => {
                 set(Argument::Pointer(CPointer(argument)))

@@ -1,6 +1,6 @@
 //! Handles as C has them: an address, whose first word says what is there.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use fulmar_curl::{CPointer, DataShare, Easy, Multi};
 use fulmar_sys::Wakeup;
 
+use crate::found_header::CurlHeader;
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
 
 /// What `CURL *` points to.
@@ -23,6 +24,8 @@ pub struct CurlHandle {
     pub(crate) tls_session: CurlTlsSession,
     /// What `CURLINFO_CERTINFO` points to.
     pub(crate) certificates: CurlCertificates,
+    /// What `curl_easy_header` and `curl_easy_nextheader` have returned.
+    header: UnsafeCell<CurlHeader>,
 }
 
 /// What `CURLM *` points to.
@@ -44,19 +47,33 @@ pub struct CurlShareHandle {
 
 impl CurlHandle {
     /// A handle on the heap, with the easy handle that `make` returns for its address.
-    pub(crate) fn create(make: impl FnOnce(CPointer) -> Rc<Easy>) -> *mut Self {
+    /// `NULL` if it returns none.
+    pub(crate) fn create(make: impl FnOnce(CPointer) -> Option<Rc<Easy>>) -> *mut Self {
         let place = Box::into_raw(Box::<Self>::new_uninit());
-        let easy = make(CPointer(place.cast()));
+        let Some(easy) = make(CPointer(place.cast())) else {
+            // SAFETY: the allocation is ours, and not used.
+            drop(unsafe { Box::from_raw(place) });
+            return std::ptr::null_mut();
+        };
         let handle = Self {
             magic: EASY_MAGIC,
             easy,
             strings: RefCell::default(),
             tls_session: CurlTlsSession::default(),
             certificates: CurlCertificates::default(),
+            header: UnsafeCell::new(CurlHeader::none()),
         };
         // SAFETY: the allocation is ours, and not initialized yet.
         let handle = unsafe { (*place).write(handle) };
         std::ptr::from_mut(handle)
+    }
+
+    /// Keeps a header until the next one, and returns its address.
+    pub(crate) fn keep_header(&self, header: CurlHeader) -> *const CurlHeader {
+        let kept = self.header.get();
+        // SAFETY: only the application has its address.
+        unsafe { kept.write(header) };
+        kept
     }
 
     /// Frees a handle.

@@ -7,6 +7,11 @@
 
 pub mod connection;
 pub mod easy;
+pub mod form;
+pub mod form_list;
+pub mod found_header;
+pub mod header;
+pub mod mime;
 pub mod websocket;
 
 pub mod multi;

@@ -5,6 +5,7 @@
 
 use std::os::fd::RawFd;
 
+use crate::form_sources::PostedForm;
 use crate::share_kind::SharedKind;
 use crate::url::CurlUrl;
 use crate::values::CPointer;
@@ -63,6 +64,15 @@ pub trait CBorder {
 
     /// A copy of the URL that a `CURLU *` points to.
     fn url(&self, handle: CPointer) -> Option<CurlUrl>;
+
+    /// Frees a `struct curl_slist`.
+    fn free_list(&self, list: CPointer);
+
+    /// The `curl_free_callback` of a part of a form.
+    fn free(&self, function: CPointer, user: CPointer);
+
+    /// The sections of a `struct curl_httppost`. Streams are read by the callback `read`.
+    fn form(&self, list: CPointer, read: CPointer) -> PostedForm;
 
     /// A copy of bytes; without a length, up to a NUL.
     fn memory(&self, address: CPointer, len: Option<usize>) -> Vec<u8>;

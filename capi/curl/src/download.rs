@@ -11,6 +11,7 @@ use crate::easy_options::EasyOptions;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
+use crate::header_list::HeaderOrigin;
 use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::values::CPointer;
@@ -63,7 +64,11 @@ impl Multi {
             }
             fails
         });
-        for line in head.lines() {
+        let origin = match head.is_interim {
+            true => HeaderOrigin::Interim,
+            false => HeaderOrigin::Header,
+        };
+        for (number, line) in head.lines().enumerate() {
             let is_last = line == b"\r\n" || line == b"\n";
             if fails && is_last {
                 break;
@@ -73,7 +78,9 @@ impl Multi {
                 easy.with_state(|state| note_line(state, line))?;
             }
             self.debug(easy, DebugKind::HeaderIn, line, border);
-            self.deliver_line(easy, line, border)?;
+            // The status line is no header.
+            let origin = Some(origin).filter(|_| number > 0);
+            self.deliver_line(easy, line, origin, border)?;
         }
         // The last scheme may be exhausted only now.
         let fails = fails
@@ -112,7 +119,7 @@ impl Multi {
         for line in bytes[..judged].split_inclusive(|byte| *byte == b'\n') {
             easy.store_cookie(line, border);
             self.debug(easy, DebugKind::HeaderIn, line, border);
-            self.deliver_line(easy, line, border)?;
+            self.deliver_line(easy, line, Some(HeaderOrigin::Header), border)?;
         }
         Ok(())
     }
@@ -127,7 +134,7 @@ impl Multi {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if line != b"\r\n" && line != b"\n" {
                 self.debug(easy, DebugKind::HeaderIn, line, border);
-                self.deliver_line(easy, line, border)?;
+                self.deliver_line(easy, line, Some(HeaderOrigin::Trailer), border)?;
             }
         }
         Ok(())
@@ -148,7 +155,19 @@ impl Multi {
         }
     }
 
-    fn deliver_line(&self, easy: &Easy, line: &[u8], border: &dyn CBorder) -> Result<(), Failure> {
+    /// `origin`: that of a header, for `curl_easy_header`.
+    fn deliver_line(
+        &self,
+        easy: &Easy,
+        line: &[u8],
+        origin: Option<HeaderOrigin>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        if let Some(origin) = origin
+            && !easy.with_state(|state| state.headers.push(line, origin))
+        {
+            return Err(Failure::new(CurlCode::BadFunctionArgument, ""));
+        }
         let (call, in_body) = {
             let state = easy.state.borrow();
             let values = &state.options.values;

@@ -7,7 +7,9 @@ use crate::auth_state::AuthState;
 use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::easy_options::{Argument, EasyOptions};
+use crate::forms::{FormNode, FormTree};
 use crate::handles::{Easy, EasyState, Multi};
+use crate::header_list::HeaderList;
 use crate::info::{self, InfoId, InfoValue, TransferInfo};
 use crate::option::OptionId;
 use crate::values::CPointer;
@@ -23,20 +25,48 @@ impl Easy {
             handle,
             state: RefCell::new(state),
             multi: RefCell::default(),
+            form: FormNode::root(),
             private: RefCell::default(),
         })
     }
 
     /// A handle with the same options (curl_easy_duphandle(3)).
-    pub fn duplicate(&self, handle: CPointer) -> Rc<Self> {
+    /// Parts of a form are copied.
+    pub fn duplicate(&self, handle: CPointer, border: &dyn CBorder) -> Option<Rc<Self>> {
         let (options, cookies) =
             self.with_state(|state| (state.options.clone(), state.copied_cookies()));
-        Self::with(handle, EasyState { options, cookies, ..EasyState::default() })
+        let copy = Self::with(handle, EasyState { options, cookies, ..EasyState::default() });
+        self.form.copy_to(&copy.form, border)?;
+        Some(copy)
+    }
+
+    /// Forgets the parts of `CURLOPT_MIMEPOST`, and frees those that were copied.
+    pub fn release_form(&self, border: &dyn CBorder) {
+        self.form.release(border);
+    }
+
+    /// Sets `CURLOPT_MIMEPOST`; the application frees the parts.
+    ///
+    /// # Errors
+    /// They belong to another part or handle.
+    pub fn set_form(
+        &self,
+        parts: Option<&Rc<FormTree>>,
+        border: &dyn CBorder,
+    ) -> Result<(), CurlCode> {
+        self.form.borrow_parts(parts, border)?;
+        self.set(OptionId::MIMEPOST, Argument::Pointer(CPointer::NULL), border)
+    }
+
+    /// Calls `act` with the header lines of the last transfer.
+    pub fn with_headers<T>(&self, act: impl FnOnce(&HeaderList) -> T) -> T {
+        act(&self.state.borrow().headers)
     }
 
     /// Returns all options to their defaults, and forgets the last transfer (curl_easy_reset(3)).
     /// Connections are kept.
-    pub fn reset(&self) {
+    pub fn reset(&self, border: &dyn CBorder) {
+        self.release_form(border);
         let mut state = self.state.borrow_mut();
         state.options = EasyOptions::default();
         state.auth = AuthState::default();

@@ -38,6 +38,7 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
         transfer.login = LoginPair::default();
     }
     transfer.redirects += 1;
+    state.headers.start_request();
     state.info.redirects = transfer.redirects;
     let is_post =
         !matches!(state.options.request, RequestKind::Get | RequestKind::Head | RequestKind::Put);

@@ -14,6 +14,8 @@ use crate::code::CurlCode;
 use crate::cookie_store::EasyCookies;
 use crate::easy_options::EasyOptions;
 use crate::events::EventQueue;
+use crate::forms::FormNode;
+use crate::header_list::HeaderList;
 use crate::info::TransferInfo;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
@@ -30,6 +32,8 @@ pub struct Easy {
     pub(crate) state: RefCell<EasyState>,
     /// The multi handle that it was added to.
     pub(crate) multi: RefCell<Weak<Multi>>,
+    /// The part whose parts are those of `CURLOPT_MIMEPOST`.
+    pub(crate) form: Rc<FormNode>,
     /// The multi handle of `curl_easy_perform`, with its connections.
     pub(crate) private: RefCell<Option<Rc<Multi>>>,
 }
@@ -40,6 +44,8 @@ pub(crate) struct EasyState {
     pub(crate) options: EasyOptions,
     pub(crate) info: TransferInfo,
     pub(crate) auth: AuthState,
+    /// The header lines of the last transfer.
+    pub(crate) headers: HeaderList,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
     pub(crate) cookies: EasyCookies,
     /// `CURLOPT_SHARE`.

@@ -5,6 +5,7 @@ use crate::custom_fields::CustomFields;
 use crate::easy_options::RequestKind;
 use crate::failure::Failure;
 use crate::handles::EasyState;
+use crate::hop_body::HopBody;
 use crate::option::OptionId as Id;
 use crate::request_head::{HeadBody, HeadParts, WrittenHead};
 
@@ -26,18 +27,19 @@ pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
 pub(crate) fn write_head(
     state: &mut EasyState,
     custom: &CustomFields,
-    len: Option<u64>,
+    body: &HopBody,
     auth: &AuthFields,
 ) -> Result<(WrittenHead, String), Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
     let target = &transfer.target;
     let values = &state.options.values;
+    let len = body.len;
     let body = match state.options.request {
         _ if transfer.drops_body => HeadBody::None,
         RequestKind::Get | RequestKind::Head => HeadBody::None,
         RequestKind::Put => HeadBody::Put(len),
         RequestKind::Post => HeadBody::Post(len),
-        RequestKind::PostForm | RequestKind::PostMime => HeadBody::Form(len, &[]),
+        RequestKind::PostForm | RequestKind::PostMime => HeadBody::Form(len, &body.lines),
     };
     let is_first = target.host.eq_ignore_ascii_case(&transfer.first_host.0);
     let trusts_host = transfer.trusts_host(&state.options);

@@ -16,6 +16,7 @@ use crate::decoding::BodyDecoder;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
 use crate::handles::{Easy, Multi};
+use crate::header_list::HeaderList;
 use crate::hop_auth::authorize;
 use crate::hop_body::hop_body;
 use crate::hop_head::{first_method, write_head};
@@ -41,6 +42,7 @@ impl Multi {
         let given = border.url(easy.pointer(Id::CURLU));
         easy.with_state(|state| {
             let values = &state.options.values;
+            state.headers = HeaderList::default();
             state.info =
                 TransferInfo { content_length: -1, upload_length: -1, ..TransferInfo::default() };
             let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
@@ -101,14 +103,14 @@ impl Multi {
         self.prepare_login(easy)?;
         let options = easy.with_state(|state| self.client_options(state))?;
         self.note_connection(easy, &options);
-        let mut body = easy.with_state(|state| hop_body(state, border));
+        let form = self.form_of(easy, &custom, border)?;
+        let mut body = easy.with_state(|state| hop_body(state, form, border));
         let body_len = body.len;
         let auth = easy.with_state(|state| authorize(state, &custom, bytes_of(&body.body)))?;
         if easy.with_state(|state| state.auth.negotiates) {
             body.body = RequestBody::Empty;
         }
-        let (head, origin) =
-            easy.with_state(|state| write_head(state, &custom, body.len, &auth))?;
+        let (head, origin) = easy.with_state(|state| write_head(state, &custom, &body, &auth))?;
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
         let is_empty = easy.with_state(|state| state.auth.negotiates);
         let body = match (body.body, head.is_chunked) {

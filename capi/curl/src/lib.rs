@@ -17,6 +17,7 @@ pub mod url;
 pub mod altsvc;
 pub mod auth;
 pub mod cookies;
+mod header_list;
 pub mod hsts;
 pub mod mime;
 pub mod netrc;
@@ -26,6 +27,7 @@ mod ntlm_lanes;
 mod number;
 mod text;
 
+mod form_sources;
 mod option;
 mod values;
 
@@ -59,6 +61,8 @@ mod hop_response;
 mod hop_target;
 mod progress;
 mod transfer;
+
+mod forms;
 
 mod events;
 mod info;
@@ -94,7 +98,12 @@ pub use border::{
     READ_PAUSE, SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use easy_options::{Argument, EasyOptions, RequestKind};
+pub use form_sources::{CallbackSource, FormSource, FormSources, PostedForm};
+pub use forms::{
+    FormAddCode, FormNode, FormTree, FormUpload, FormWord, FormaddSection, PostFlags, sections_of,
+};
 pub use handles::{Easy, Multi};
+pub use header_list::{FoundHeader, HeaderList, HeaderOrigin};
 pub use info::{InfoId, InfoValue, TransferInfo};
 pub use multi::MultiAction;
 pub use multi_options::MultiOptions;

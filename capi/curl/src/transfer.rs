@@ -12,6 +12,7 @@ use crate::cookies::SentCookie;
 use crate::decoding::BodyDecoder;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
+use crate::forms::FormUpload;
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::ntlm_lanes::NtlmLane;
@@ -87,4 +88,6 @@ pub(crate) struct UploadState {
     pub(crate) window: Option<(Instant, i64)>,
     /// The read callback was used: another request has to rewind it.
     pub(crate) has_read: bool,
+    /// The form that is sent, except while it is read.
+    pub(crate) form: Option<Box<FormUpload>>,
 }

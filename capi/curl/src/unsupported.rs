@@ -1,17 +1,15 @@
 //! What is not built in, and so refused.
 
 use crate::code::CurlCode;
-use crate::easy_options::{EasyOptions, RequestKind};
+use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::option::OptionId as Id;
 
 /// A transfer that would silently differ from what its options demand does not begin.
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
-    let is_form = matches!(options.request, RequestKind::PostForm | RequestKind::PostMime);
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
     let refused = [
-        (is_form, "forms are not built in"),
         (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (values.number(Id::TIMECONDITION) != 0, "time conditions are not built in"),

@@ -6,8 +6,12 @@ use bytes::Bytes;
 
 use crate::border::{CBorder, DebugKind, READ_ABORT, READ_PAUSE, SEEK_OK};
 use crate::code::CurlCode;
+use crate::custom_fields::CustomFields;
+use crate::easy_options::RequestKind;
 use crate::failure::Failure;
+use crate::forms::FormUpload;
 use crate::handles::{Easy, Multi};
+use crate::mime::{FormEscape, MimeRead};
 use crate::option::OptionId as Id;
 use crate::updates::send_delay;
 
@@ -94,22 +98,82 @@ impl Multi {
         border: &dyn CBorder,
     ) -> Result<ReadPiece, Failure> {
         let (function, data) = (easy.pointer(Id::READFUNCTION), easy.pointer(Id::READDATA));
+        let mut buffer = vec![0; len];
+        if let Some(read) = self.read_form(easy, &mut buffer, border) {
+            return match read {
+                MimeRead::Data(len) => {
+                    buffer.truncate(len);
+                    Ok(ReadPiece::Bytes(buffer.into()))
+                }
+                MimeRead::Pause => Ok(ReadPiece::Paused),
+                MimeRead::Abort => Err(aborted()),
+                MimeRead::Failed => Err(unreadable()),
+            };
+        }
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.upload.has_read = true;
             }
         });
-        let mut buffer = vec![0; len];
         match self.call(|| border.read(function, data, &mut buffer)) {
-            READ_ABORT => {
-                Err(Failure::new(CurlCode::AbortedByCallback, "operation aborted by callback"))
-            }
+            READ_ABORT => Err(aborted()),
             READ_PAUSE => Ok(ReadPiece::Paused),
             read if read <= len => {
                 buffer.truncate(read);
                 Ok(ReadPiece::Bytes(buffer.into()))
             }
-            _ => Err(Failure::new(CurlCode::ReadError, "read function returned funny value")),
+            _ => Err(unreadable()),
+        }
+    }
+
+    /// Reads the form of a transfer; `None` if there is none.
+    fn read_form(&self, easy: &Easy, into: &mut [u8], border: &dyn CBorder) -> Option<MimeRead> {
+        let form = easy.with_state(|state| state.transfer.as_mut()?.upload.form.take());
+        let mut form = form?;
+        let read = self.call(|| form.read(border, into));
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.form = Some(form);
+            }
+        });
+        Some(read)
+    }
+
+    /// The form of a request; `None` if its body is another one, or the form is empty.
+    pub(crate) fn form_of(
+        &self,
+        easy: &Easy,
+        custom: &CustomFields,
+        border: &dyn CBorder,
+    ) -> Result<Option<Box<FormUpload>>, Failure> {
+        let (request, is_wanted, options) = easy.with_state(|state| {
+            let is_wanted = state.transfer.as_ref().is_some_and(|transfer| !transfer.drops_body);
+            (state.options.request, is_wanted, state.options.values.number(Id::MIME_OPTIONS))
+        });
+        let escape = match options & MIME_OPTION_ESCAPE {
+            0 => FormEscape::Percent,
+            _ => FormEscape::Backslash,
+        };
+        let content_type = custom.find("Content-Type").map(|line| {
+            let value = &line["Content-Type:".len()..];
+            &value[value.iter().take_while(|byte| **byte == b' ').count()..]
+        });
+        let form = match request {
+            RequestKind::PostMime if is_wanted => {
+                FormUpload::of_tree(&easy.form, content_type, escape, border)
+            }
+            RequestKind::PostForm if is_wanted => {
+                let list = easy.pointer(Id::HTTPPOST);
+                let form = border.form(list, easy.pointer(Id::READFUNCTION));
+                let is_empty = form.sections.is_empty();
+                (!is_empty).then(|| FormUpload::of_posted(form, content_type, escape))
+            }
+            _ => None,
+        };
+        let Some(mut form) = form else { return Ok(None) };
+        match self.call(|| form.rewind_sources(border)) {
+            true => Ok(Some(Box::new(form))),
+            false => Err(Failure::new(CurlCode::SendFailRewind, "")),
         }
     }
 
@@ -142,3 +206,14 @@ impl Multi {
         }
     }
 }
+
+fn aborted() -> Failure {
+    Failure::new(CurlCode::AbortedByCallback, "operation aborted by callback")
+}
+
+fn unreadable() -> Failure {
+    Failure::new(CurlCode::ReadError, "read function returned funny value")
+}
+
+/// `CURLMIMEOPT_FORMESCAPE`.
+const MIME_OPTION_ESCAPE: i64 = 1;

@@ -23,6 +23,12 @@ impl CPointer {
     }
 }
 
+impl Default for CPointer {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {

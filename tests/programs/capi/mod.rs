@@ -51,8 +51,8 @@ fn both(name: &str, arguments: &[String]) -> [String; 2] {
     [output(None), output(Some(libraries()))]
 }
 
-/// A server: `/case/N` gets the bytes of a case, and the end of the connection; everything else
-/// six bytes.
+/// A server: `/case/N` gets the bytes of a case, and the end of the connection; `/echo` gets its
+/// request; everything else six bytes.
 fn serve(cases: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it listens");
@@ -76,6 +76,12 @@ fn respond(mut stream: TcpStream, cases: &[Vec<u8>]) -> Option<()> {
         }
         let head = text(&std::mem::take(&mut input));
         let target = head.split(' ').nth(1)?;
+        if target == "/echo" {
+            let request = whole_request(&mut stream, head.clone().into_bytes())?;
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.len());
+            stream.write_all(&[head.as_bytes(), &request].concat()).ok()?;
+            continue;
+        }
         let Some(case) = target.strip_prefix("/case/") else {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n").ok()?;
             continue;
@@ -86,6 +92,59 @@ fn respond(mut stream: TcpStream, cases: &[Vec<u8>]) -> Option<()> {
         let _ = stream.read(&mut [0; 4096]);
         return None;
     }
+}
+
+/// Receives the body of a request, chunked or with a length, and returns both.
+fn whole_request(stream: &mut TcpStream, mut request: Vec<u8>) -> Option<Vec<u8>> {
+    let body_at = request.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let head = String::from_utf8_lossy(&request[..body_at]).to_lowercase();
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let is_chunked = field("transfer-encoding:") == Some("chunked");
+    let len = field("content-length:").and_then(|len| len.parse::<usize>().ok()).unwrap_or(0);
+    if field("expect:").is_some() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+    }
+    loop {
+        let body = &request[body_at..];
+        let is_whole = match is_chunked {
+            true => body == b"0\r\n\r\n" || body.ends_with(b"\r\n0\r\n\r\n"),
+            false => body.len() >= len,
+        };
+        if is_whole {
+            return Some(request);
+        }
+        let mut piece = [0; 4096];
+        let len = stream.read(&mut piece).ok().filter(|len| *len > 0)?;
+        request.extend_from_slice(&piece[..len]);
+    }
+}
+
+/// What `curl_formadd` accepts, ownership of parts, and the requests with forms.
+#[test]
+fn forms_are_those_of_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("forms", &[format!("http://{address}/echo")]);
+    assert!(original.contains("Content-Length: 142"), "{original}");
+    assert_eq!(ours, original);
+}
+
+/// `curl_easy_header` and `curl_easy_nextheader` after a redirect, with interim responses and
+/// trailers, with folded and repeated lines.
+#[test]
+fn headers_are_found_as_by_libcurl() {
+    let cases: [&[u8]; 3] = [
+        b"HTTP/1.1 302 Found\r\nLocation: /case/1\r\nSet-Cookie: a=1\r\nConnection: close\r\n\
+          Content-Length: 0\r\n\r\n",
+        b"HTTP/1.1 103 Early\r\nSet-Cookie: early\r\n\r\nHTTP/1.1 200 OK\r\nset-cookie:b=2\t\r\n\
+          Set-Cookie: c=3\r\nFolded: one\r\n  \t two\r\nTransfer-Encoding: chunked\r\n\
+          Trailer: X\r\n\r\n3\r\nabc\r\n0\r\nX: after\r\nSet-Cookie: d\r\n\r\n",
+        b"HTTP/1.1 204 None\r\nEmpty:\r\n\r\n",
+    ];
+    let address = serve(cases.map(<[u8]>::to_vec).to_vec());
+    let urls = [0, 2].map(|case| format!("http://{address}/case/{case}"));
+    let [original, ours] = both("headers", &urls);
+    assert!(original.contains("X=after"), "{original}");
+    assert_eq!(ours, original);
 }
 
 /// Re-entered functions, nested transfers, pauses, threads, `fork`, the order of cleanups.

@@ -60,8 +60,17 @@ pub struct MimeBody {
 #[derive(Clone, Debug)]
 enum MimePiece {
     Bytes(Bytes),
-    Source(SourceId),
+    /// A file or a callback, and its size, if it is known.
+    Source(SourceId, Option<u64>),
     Encoded(MimeEncoder, Box<MimeBody>),
+}
+
+/// What a piece returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PieceRead {
+    Done(MimeRead),
+    /// Another source has to be read.
+    NeedsRead,
 }
 
 /// The output of an encoder.
@@ -94,26 +103,41 @@ impl MimeBody {
         self.size
     }
 
-    /// Reads the next bytes. After `Pause`, the next read continues.
+    /// Reads the next bytes. After `Pause`, the next read continues. A source is read at most once,
+    /// unless that gives nothing to return: a chunk ends where libcurl's chunk ends.
     pub fn read(&mut self, sources: &mut dyn MimeSources, into: &mut [u8]) -> MimeRead {
+        loop {
+            if let PieceRead::Done(read) = self.fill(sources, into, &mut false) {
+                return read;
+            }
+        }
+    }
+
+    fn fill(
+        &mut self,
+        sources: &mut dyn MimeSources,
+        into: &mut [u8],
+        has_read: &mut bool,
+    ) -> PieceRead {
         if let Some(stop) = self.stopped.take() {
-            return stop;
+            return PieceRead::Done(stop);
         }
         let mut filled = 0;
         while filled < into.len() && self.at < self.pieces.len() {
-            match self.read_piece(sources, &mut into[filled..]) {
-                MimeRead::Data(0) => {
+            match self.read_piece(sources, &mut into[filled..], has_read) {
+                PieceRead::Done(MimeRead::Data(0)) => {
                     (self.at, self.offset, self.encoding) = (self.at + 1, 0, None);
                 }
-                MimeRead::Data(len) => filled += len,
+                PieceRead::Done(MimeRead::Data(len)) => filled += len,
                 stop if filled == 0 => return stop,
-                stop => {
+                PieceRead::NeedsRead => break,
+                PieceRead::Done(stop) => {
                     self.stopped = Some(stop);
                     break;
                 }
             }
         }
-        MimeRead::Data(filled)
+        PieceRead::Done(MimeRead::Data(filled))
     }
 
     /// Returns to the beginning, for another request. False if a source that was read cannot.
@@ -122,7 +146,7 @@ impl MimeBody {
         for piece in &mut self.pieces[..read] {
             let is_rewound = match piece {
                 MimePiece::Bytes(_) => true,
-                MimePiece::Source(source) => sources.rewind(*source),
+                MimePiece::Source(source, _) => sources.rewind(*source),
                 MimePiece::Encoded(_, body) => body.rewind(sources),
             };
             if !is_rewound {
@@ -167,7 +191,7 @@ impl MimeBody {
                 self.push(MimePiece::Bytes(data), Some(size));
             }
             MimeContent::File { source, size, .. } | MimeContent::Callback { source, size } => {
-                self.push(MimePiece::Source(source), size);
+                self.push(MimePiece::Source(source, size), size);
             }
             MimeContent::Multipart(mime) => self.append_multipart(mime, below, escape),
         }
@@ -199,14 +223,28 @@ impl MimeBody {
     }
 
     /// `Data(0)` at the end of the piece.
-    fn read_piece(&mut self, sources: &mut dyn MimeSources, into: &mut [u8]) -> MimeRead {
-        match &mut self.pieces[self.at] {
+    fn read_piece(
+        &mut self,
+        sources: &mut dyn MimeSources,
+        into: &mut [u8],
+        has_read: &mut bool,
+    ) -> PieceRead {
+        let read = match &mut self.pieces[self.at] {
             MimePiece::Bytes(bytes) => {
                 let len = copy(&bytes[self.offset..], into);
                 self.offset += len;
                 MimeRead::Data(len)
             }
-            MimePiece::Source(source) => sources.read(*source, into),
+            MimePiece::Source(_, Some(size)) if self.offset as u64 >= *size => MimeRead::Data(0),
+            MimePiece::Source(..) if *has_read => return PieceRead::NeedsRead,
+            MimePiece::Source(source, _) => {
+                *has_read = true;
+                let read = sources.read(*source, into);
+                if let MimeRead::Data(len) = read {
+                    self.offset += len;
+                }
+                read
+            }
             MimePiece::Encoded(encoder, body) => {
                 let new = || Encoding {
                     state: EncoderState::new(*encoder),
@@ -214,9 +252,11 @@ impl MimeBody {
                     offset: 0,
                     is_last: false,
                 };
-                self.encoding.get_or_insert_with(new).read(body, sources, into)
+                let encoding = self.encoding.get_or_insert_with(new);
+                return encoding.read(body, sources, into, has_read);
             }
-        }
+        };
+        PieceRead::Done(read)
     }
 }
 
@@ -226,22 +266,24 @@ impl Encoding {
         body: &mut MimeBody,
         sources: &mut dyn MimeSources,
         into: &mut [u8],
-    ) -> MimeRead {
+        has_read: &mut bool,
+    ) -> PieceRead {
         while self.offset == self.ready.len() && !self.is_last {
             let mut raw = [0; RAW_LEN];
-            let len = match body.read(sources, &mut raw) {
-                MimeRead::Data(len) => len,
+            let room = RAW_LEN - self.state.pending_len().min(RAW_LEN - 1);
+            let len = match body.fill(sources, &mut raw[..room], has_read) {
+                PieceRead::Done(MimeRead::Data(len)) => len,
                 stop => return stop,
             };
             self.ready.clear();
             (self.offset, self.is_last) = (0, len == 0);
             if self.state.encode(&raw[..len], self.is_last, &mut self.ready).is_err() {
-                return MimeRead::Failed;
+                return PieceRead::Done(MimeRead::Failed);
             }
         }
         let len = copy(&self.ready[self.offset..], into);
         self.offset += len;
-        MimeRead::Data(len)
+        PieceRead::Done(MimeRead::Data(len))
     }
 }
 
@@ -252,7 +294,7 @@ fn copy(from: &[u8], into: &mut [u8]) -> usize {
 }
 
 /// Bytes that an encoder reads at once.
-const RAW_LEN: usize = 1024;
+const RAW_LEN: usize = 256;
 
 /// Larger pieces are not copied.
 const JOINED_MAX: usize = 4096;

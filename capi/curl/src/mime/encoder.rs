@@ -70,6 +70,11 @@ impl EncoderState {
         Self { encoder, pending: Vec::new(), column: 0 }
     }
 
+    /// Bytes of the input that are kept.
+    pub(super) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Appends what is known of `input`, encoded. Bytes may be kept until `is_last`.
     pub(super) fn encode(
         &mut self,

@@ -198,3 +198,29 @@ fn formadd_sections_are_parts() {
     let files: Vec<_> = files.parts.iter().map(describe).collect();
     assert_eq!(files, ["a x/y", "b x/y", "c.txt text/plain", "d text/plain"]);
 }
+
+/// As libcurl does: a chunk ends where a second callback would have to be called. A content of
+/// known size has no read at its end.
+#[test]
+fn each_read_calls_one_source_once() {
+    let lens = |size, encoder| {
+        let mut form = Mime::new([b'0'; 16]);
+        let content = MimeContent::Callback { source: SourceId(0), size };
+        form.parts.push(MimePart { content, encoder, ..MimePart::default() });
+        let mut body = MimeBody::new(form, None, FormEscape::Percent);
+        let contents = BTreeMap::from([(SourceId(0), (b"abcdef".to_vec(), 0))]);
+        let mut sources = MemorySources { contents, len_max: 3 };
+        let mut buffer = [0; 500];
+        let mut lens = Vec::new();
+        while let MimeRead::Data(len @ 1..) = body.read(&mut sources, &mut buffer) {
+            lens.push(len);
+        }
+        lens
+    };
+    let head = "--".len() + 40 + "\r\nContent-Disposition: form-data\r\n\r\n".len();
+    let end = "\r\n--".len() + 40 + "--\r\n".len();
+    assert_eq!(lens(None, None), [head + 3, 3, end]);
+    assert_eq!(lens(Some(6), None), [head + 3, 3 + end]);
+    let encoded = head + "Content-Transfer-Encoding: base64\r\n".len();
+    assert_eq!(lens(Some(6), Some(MimeEncoder::Base64)), [encoded + 4, 4 + end]);
+}
