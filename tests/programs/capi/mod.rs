@@ -156,6 +156,13 @@ fn contract_of_libcurl_is_kept() {
     assert_eq!(ours, original);
 }
 
+#[test]
+fn printf_family_prints_as_in_libcurl() {
+    let [original, ours] = both("printf", &[]);
+    assert!(original.contains("null: (nil)"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Shares: codes of options, use by handles, calls of lock functions.
 #[test]
 fn shares_lock_as_in_libcurl() {
