@@ -48,7 +48,7 @@ impl Multi {
             connection_name: transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name)),
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
-            tls: transfer.target.is_secure.then(|| self.tls(&state.options)).transpose()?,
+            tls: transfer.target.is_secure.then(|| self.tls(state)).transpose()?,
             protocol,
             unix_socket: unix_socket.map(|path| String::from_utf8_lossy(path).into_owned().into()),
             leniency,

@@ -48,6 +48,8 @@ pub(crate) struct EasyState {
     pub(crate) headers: HeaderList,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
     pub(crate) cookies: EasyCookies,
+    /// The last connection can be used again.
+    pub(crate) connection_kept: bool,
     /// `CURLOPT_SHARE`.
     pub(crate) share: Option<Arc<DataShare>>,
 }

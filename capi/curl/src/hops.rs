@@ -99,10 +99,11 @@ impl Multi {
         if must_rewind {
             self.rewind_upload(easy, border)?;
         }
-        easy.select_cookies(&custom, border);
         self.prepare_login(easy)?;
         let options = easy.with_state(|state| self.client_options(state))?;
         self.note_connection(easy, &options);
+        self.lock_for_request(easy, &options, border);
+        easy.select_cookies(&custom, border);
         let form = self.form_of(easy, &custom, border)?;
         let mut body = easy.with_state(|state| hop_body(state, form, border));
         let body_len = body.len;
@@ -151,6 +152,7 @@ impl Multi {
 
     /// A request has ended: another one follows, or the transfer has ended.
     pub(crate) fn end_hop(&self, easy: &Rc<Easy>, done: Done, border: &dyn CBorder) {
+        self.lock_after_request(easy, &done, border);
         let result = easy.with_state(|state| {
             let info = &mut state.info;
             if !done.reused {

@@ -41,9 +41,11 @@ mod easy_options;
 mod multi_options;
 
 mod cache_file;
+mod cache_times;
 mod cookie_store;
 
 mod share;
+mod shared_clients;
 
 mod custom_fields;
 mod request_head;
@@ -73,7 +75,9 @@ mod handles;
 mod cookie_options;
 mod easy;
 mod easy_share;
+mod exchange_client;
 mod hop_cookies;
+mod hop_locks;
 mod multi;
 
 mod client_options;

@@ -66,6 +66,7 @@ impl Multi {
         easy.multi.replace(Weak::clone(&self.this));
         self.added.borrow_mut().push(Rc::clone(easy));
         self.added_count.update(|count| count + 1);
+        easy.lock_for_addition(border);
         match self.begin(easy, border) {
             Ok(()) => {
                 self.note_updated(easy);
@@ -94,6 +95,7 @@ impl Multi {
         self.forget_updated(easy);
         easy.with_state(|state| state.transfer = None);
         easy.multi.replace(Weak::new());
+        easy.lock_for_removal(border);
         self.report(border)
     }
 
@@ -324,7 +326,7 @@ impl Multi {
     }
 }
 
-fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
+pub(crate) fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
     let config = Config {
         idle_timeout: None, // CURLOPT_MAXAGE_CONN decides, when a connection is about to be used
         watches_idle: false,

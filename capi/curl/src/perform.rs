@@ -9,6 +9,8 @@ use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::handles::{Easy, Multi};
 use crate::multi::MultiAction;
+use crate::share_kind::SharedKind;
+use crate::shared_clients::SharedClient;
 use crate::values::CPointer;
 
 impl Easy {
@@ -22,6 +24,22 @@ impl Easy {
             return Err(CurlCode::FailedInit);
         }
         let multi = self.private(|| Multi::new(CPointer::NULL));
+        let share = self.with_state(|state| state.share.clone());
+        let Some(share) = share.filter(|share| share.has(SharedKind::Connect)) else {
+            return self.perform_in(&multi, border);
+        };
+        let shared = share.clients.take().unwrap_or_else(SharedClient::new);
+        let own = multi.exchange_client(shared);
+        let result = self.perform_in(&multi, border);
+        share.clients.put(multi.exchange_client(own));
+        result
+    }
+
+    fn perform_in(
+        self: &Rc<Self>,
+        multi: &Rc<Multi>,
+        border: &dyn CBorder,
+    ) -> Result<(), CurlCode> {
         multi.add(self, border).map_err(|_| CurlCode::FailedInit)?;
         let code = loop {
             if multi.act(MultiAction::Perform, border).is_err() {

@@ -7,12 +7,16 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fulmar_tls::ClientTls;
+
 use crate::border::{CBorder, LockCall};
+use crate::cache_times::CacheTimes;
 use crate::code::ShareCode;
 use crate::cookie_store::parse_date;
 use crate::cookies::CookieEngine;
 use crate::easy_options::Argument;
 use crate::share_kind::SharedKind;
+use crate::shared_clients::SharedClients;
 use crate::values::CPointer;
 
 /// A share. Its options change only while no handle uses it.
@@ -27,7 +31,15 @@ pub struct DataShare {
     users: AtomicUsize,
     /// The cookies, if they are shared. Never locked while C runs.
     pub(crate) cookies: Mutex<Option<CookieEngine>>,
+    /// The connections, if they are shared.
+    pub(crate) clients: SharedClients,
+    /// TLS configurations with their sessions, if they are shared.
+    pub(crate) tls: Mutex<Vec<ClientTls>>,
+    pub(crate) times: CacheTimes,
 }
+
+const fn is_usable_in_threads<T: Send + Sync>() {}
+const _: () = is_usable_in_threads::<DataShare>();
 
 impl DataShare {
     /// A share that holds nothing (curl_share_init(3)).
@@ -39,6 +51,9 @@ impl DataShare {
             kinds: AtomicU32::new(bit(SharedKind::Share as i32)),
             users: AtomicUsize::new(0),
             cookies: Mutex::default(),
+            clients: SharedClients::default(),
+            tls: Mutex::default(),
+            times: CacheTimes::default(),
         })
     }
 
@@ -78,6 +93,9 @@ impl DataShare {
         let kind = SharedKind::Share;
         border.lock(self.lock_call(&self.lock_function), CPointer::NULL, kind);
         let is_used = self.is_used();
+        if !is_used {
+            self.clients.close();
+        }
         border.unlock(self.lock_call(&self.unlock_function), CPointer::NULL, kind);
         match is_used {
             true => Err(ShareCode::InUse),

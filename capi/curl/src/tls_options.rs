@@ -1,37 +1,50 @@
 //! TLS options of a handle for the client.
 //!
-//! Configurations are kept by the multi handle: transfers with equal options share one, and with it
-//! connections and sessions.
+//! Configurations are kept by the multi handle, or by a share of TLS sessions: transfers with equal
+//! options share one, and with it connections and sessions.
 
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use fulmar_tls::{ClientOptions, ClientTls, HTTP1, HTTP2, Identity, Roots, Verify};
 
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
-use crate::handles::Multi;
+use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
+use crate::share_kind::SharedKind;
 
 impl Multi {
     /// The configuration for the options of a transfer to an `https` URL.
-    pub(crate) fn tls(&self, options: &EasyOptions) -> Result<ClientTls, Failure> {
-        let wanted = client_options(options);
-        let mut known = self.tls.borrow_mut();
-        if let Some(tls) = known.iter().find(|tls| *tls.options() == wanted) {
-            return Ok(tls.clone());
+    pub(crate) fn tls(&self, state: &EasyState) -> Result<ClientTls, Failure> {
+        let share = state.share.as_ref().filter(|share| share.has(SharedKind::SslSession));
+        match share {
+            Some(share) => {
+                let mut known = share.tls.lock().unwrap_or_else(PoisonError::into_inner);
+                configuration(&mut known, &state.options)
+            }
+            None => configuration(&mut self.tls.borrow_mut(), &state.options),
         }
-        let has_own_roots = options.values.bytes(Id::CAINFO).is_some();
-        let tls = ClientTls::new(wanted).map_err(|error| {
-            let code = match has_own_roots {
-                true => CurlCode::SslCaCertBadFile,
-                false => CurlCode::SslCertProblem,
-            };
-            Failure::new(code, error.to_string())
-        })?;
-        known.push(tls.clone());
-        Ok(tls)
     }
+}
+
+/// The known configuration for these options, or a new one.
+fn configuration(known: &mut Vec<ClientTls>, options: &EasyOptions) -> Result<ClientTls, Failure> {
+    let wanted = client_options(options);
+    if let Some(tls) = known.iter().find(|tls| *tls.options() == wanted) {
+        return Ok(tls.clone());
+    }
+    let has_own_roots = options.values.bytes(Id::CAINFO).is_some();
+    let tls = ClientTls::new(wanted).map_err(|error| {
+        let code = match has_own_roots {
+            true => CurlCode::SslCaCertBadFile,
+            false => CurlCode::SslCertProblem,
+        };
+        Failure::new(code, error.to_string())
+    })?;
+    known.push(tls.clone());
+    Ok(tls)
 }
 
 fn client_options(options: &EasyOptions) -> ClientOptions {

@@ -171,6 +171,16 @@ fn shares_lock_as_in_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Connections in shares: how many are opened, which lock functions are called, threads.
+#[test]
+fn connections_are_shared_as_in_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("shared_connections", &[format!("http://{address}/")]);
+    assert!(original.contains("0, 0 connects\n"), "{original}");
+    assert!(original.ends_with("200 done in threads\nend: 0\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Cookies of files, jars, lists, copies and shares.
 #[test]
 fn cookies_are_those_of_libcurl() {

@@ -1,0 +1,47 @@
+//! Connections that handles share (`CURL_LOCK_DATA_CONNECT`).
+//!
+//! A client with its connections works in one thread. The share keeps those that no thread uses;
+//! `curl_easy_perform` takes one of them, and returns it at its end. Handles that perform one after
+//! the other so use the same connections, and those that perform at the same time in several
+//! threads have a client each.
+
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
+
+use fulmar_client::Client;
+use fulmar_drive::{ExternalLoop, Reactor};
+use fulmar_tls::ClientTls;
+
+use crate::events::EventQueue;
+
+/// A client between the transfers of two handles.
+#[derive(Debug)]
+pub(crate) struct SharedClient {
+    pub(crate) reactor: Reactor<Client<EventQueue>, ExternalLoop>,
+    pub(crate) tls: Vec<ClientTls>,
+    /// The descriptors that are waited for, such as those of the resolver.
+    pub(crate) watched: Vec<(RawFd, i32)>,
+}
+
+/// The clients that no thread uses.
+#[derive(Debug, Default)]
+pub(crate) struct SharedClients(Mutex<Vec<SharedClient>>);
+
+impl SharedClients {
+    /// The client that was returned last.
+    pub(crate) fn take(&self) -> Option<SharedClient> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    pub(crate) fn put(&self, client: SharedClient) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+    }
+
+    /// Closes all connections.
+    pub(crate) fn close(&self) {
+        let clients = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for client in clients {
+            client.reactor.end();
+        }
+    }
+}
