@@ -4,10 +4,12 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use fulmar_proto::Version;
+use fulmar_sys as sys;
 
 use crate::border::{CBorder, DebugKind, WRITE_PAUSE};
 use crate::code::CurlCode;
-use crate::easy_options::EasyOptions;
+use crate::document::{BodyVerdict, DocumentFacts, is_beyond_end, retry_after};
+use crate::easy_options::{EasyOptions, RequestKind};
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
@@ -32,47 +34,12 @@ impl Multi {
         head: &ReceivedHead,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let fails = easy.with_state(|state| {
-            let info = &mut state.info;
-            if head.version != Version::Http09 {
-                info.status = head.status.into();
-            }
-            info.http_version = http_version(head.version);
-            info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
-            if head.is_interim {
-                return false;
-            }
-            info.content_type = head.value("Content-Type").map(<[u8]>::to_vec);
-            info.content_length = head.len.map_or(-1, |len| i64::try_from(len).unwrap_or(-1));
-            read_challenges(state, head);
-            let info = &mut state.info;
-            info.retry_after = head.value("Retry-After").and_then(seconds).unwrap_or(0);
-            let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
-            let fails = state.options.values.is_on(Id::FAILONERROR) && is_final(state, head.status);
-            let repeats = !fails && repeats(state, head.status);
-            if let Some(transfer) = &mut state.transfer {
-                let location = head.value("Location").filter(|to| !to.is_empty());
-                let response = &mut transfer.response;
-                response.status = head.status.into();
-                response.has_head = true;
-                response.content_length = head.len;
-                response.location =
-                    location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
-                response.repeats = repeats;
-                response.ignores_body = repeats || (follows && response.location.is_some());
-                transfer.download.received = 0;
-            }
-            fails
-        });
+        easy.with_state(|state| note_head(state, head));
         let origin = match head.is_interim {
             true => HeaderOrigin::Interim,
             false => HeaderOrigin::Header,
         };
         for (number, line) in head.lines().enumerate() {
-            let is_last = line == b"\r\n" || line == b"\n";
-            if fails && is_last {
-                break;
-            }
             easy.store_cookie(line, border);
             if !head.is_interim {
                 easy.with_state(|state| note_line(state, line))?;
@@ -82,19 +49,25 @@ impl Multi {
             let origin = Some(origin).filter(|_| number > 0);
             self.deliver_line(easy, line, origin, border)?;
         }
-        // The last scheme may be exhausted only now.
-        let fails = fails
-            || (!head.is_interim
-                && easy.with_state(|state| {
-                    state.options.values.is_on(Id::FAILONERROR) && is_final(state, head.status)
-                }));
-        match fails {
-            true => Err(Failure::new(
+        if !head.is_interim && easy.with_state(|state| fails(state, head.status)) {
+            return Err(Failure::new(
                 CurlCode::HttpReturnedError,
                 format!("The requested URL returned error: {}", head.status),
-            )),
-            false => self.check_size(easy, head),
+            ));
         }
+        self.check_size(easy, head)?;
+        let is_over = !head.is_interim && easy.with_state(|state| has_unwanted_body(state));
+        if is_over {
+            self.leave_hop(easy, border);
+        }
+        Ok(())
+    }
+
+    /// The current request is given up, and what follows it begins.
+    fn leave_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
+        self.note_unfinished(easy);
+        self.detach(easy);
+        self.follow_or_finish(easy, Ok(()), border);
     }
 
     /// Delivers the lines of a malformed head before the one that is not accepted.
@@ -144,14 +117,14 @@ impl Multi {
     fn check_size(&self, easy: &Easy, head: &ReceivedHead) -> Result<(), Failure> {
         let state = easy.state.borrow();
         let max = state.options.values.number(Id::MAXFILESIZE_LARGE);
-        let is_body_wanted = !head.is_interim
-            && state.transfer.as_ref().is_some_and(|transfer| !transfer.response.ignores_body);
-        let len = head.len.and_then(|len| i64::try_from(len).ok()).filter(|_| is_body_wanted);
-        match len {
-            Some(len) if max > 0 && len > max => {
-                Err(Failure::new(CurlCode::FileSizeExceeded, "Maximum file size exceeded"))
-            }
-            _ => Ok(()),
+        let Some(transfer) = state.transfer.as_ref().filter(|_| !head.is_interim) else {
+            return Ok(());
+        };
+        let document = &transfer.download.document;
+        let exceeds = document.overflows || document.size.is_some_and(|size| size > max);
+        match max > 0 && exceeds {
+            true => Err(Failure::new(CurlCode::FileSizeExceeded, "Maximum file size exceeded")),
+            false => Ok(()),
         }
     }
 
@@ -194,10 +167,16 @@ impl Multi {
     /// Delivers received bytes of the body, decoded.
     pub(crate) fn deliver_data(
         &self,
-        easy: &Easy,
+        easy: &Rc<Easy>,
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
+        let is_first = easy.with_state(|state| {
+            state.transfer.as_ref().is_some_and(|it| it.download.received == 0)
+        });
+        if is_first && self.ends_early(easy, border)? {
+            return Ok(());
+        }
         let decoder = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             let len = bytes.len() as u64;
@@ -224,6 +203,35 @@ impl Multi {
             true => Failure::new(failure.code, "Failed reading the chunked-encoded stream"),
             false => failure,
         })
+    }
+
+    /// The first bytes of a body have arrived: true if none of them are wanted, and the transfer,
+    /// or its request, has ended.
+    fn ends_early(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<bool, Failure> {
+        let verdict = easy.with_state(|state| {
+            let options = &state.options;
+            let Some(transfer) = &state.transfer else { return Ok(BodyVerdict::Deliver) };
+            let document = &transfer.download.document;
+            if transfer.response.ignores_body {
+                let is_left = document.closes && transfer.response.location.is_some();
+                return Ok(if is_left { BodyVerdict::IsLeft } else { BodyVerdict::Deliver });
+            }
+            let is_get = options.request == RequestKind::Get || transfer.drops_body;
+            document.judge_body(options, options.values.number(Id::RESUME_FROM_LARGE), is_get)
+        })?;
+        match verdict {
+            BodyVerdict::Deliver => return Ok(false),
+            BodyVerdict::IsComplete => self.finish(easy, Ok(()), border),
+            BodyVerdict::IsUnchanged => {
+                easy.with_state(|state| {
+                    state.info.status = 304;
+                    state.info.is_condition_unmet = true;
+                });
+                self.finish(easy, Ok(()), border);
+            }
+            BodyVerdict::IsLeft => self.leave_hop(easy, border),
+        }
+        Ok(true)
     }
 
     /// Delivers a piece to the write callback, or keeps it while the application has paused.
@@ -352,6 +360,65 @@ impl Multi {
     }
 }
 
+/// Notes what a head says.
+fn note_head(state: &mut EasyState, head: &ReceivedHead) {
+    let info = &mut state.info;
+    if head.version != Version::Http09 {
+        info.status = head.status.into();
+    }
+    info.http_version = http_version(head.version);
+    info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
+    if head.is_interim {
+        return;
+    }
+    let content_type = head.value("Content-Type").filter(|text| !text.is_empty());
+    info.content_type = content_type.map(<[u8]>::to_vec).or_else(|| info.content_type.take());
+    let resumed = state.options.values.number(Id::RESUME_FROM_LARGE);
+    let document = DocumentFacts::of(head, &state.options, resumed);
+    info.content_length = document.size.unwrap_or(-1);
+    info.file_time = document.file_time(&state.options).unwrap_or(info.file_time);
+    let is_conditional = state.options.values.is_on(Id::TIMECONDITION);
+    info.is_condition_unmet |= is_conditional && head.status == 304;
+    if let Some(value) = head.value("Retry-After") {
+        info.retry_after = retry_after(value, unix_time());
+    }
+    if let Some(transfer) = &mut state.transfer {
+        transfer.download.document = document;
+    }
+    read_challenges(state, head);
+    let repeats = !fails(state, head.status) && repeats(state, head.status);
+    let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
+    if let Some(transfer) = &mut state.transfer {
+        let location = head.first_value("Location");
+        let response = &mut transfer.response;
+        response.status = head.status.into();
+        response.has_head = true;
+        response.content_length = head.len;
+        response.location =
+            location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
+        response.repeats = repeats;
+        response.ignores_body = repeats
+            || (follows && response.location.is_some())
+            || is_beyond_end(&state.options, resumed, head.status);
+        transfer.download.received = 0;
+    }
+}
+
+/// `CURLOPT_FAILONERROR`: true if the status is an error.
+fn fails(state: &EasyState, status: u16) -> bool {
+    let resumed = state.options.values.number(Id::RESUME_FROM_LARGE);
+    let resumed = state.transfer.as_ref().map_or(0, |it| it.download.document.resumed(resumed));
+    state.options.values.is_on(Id::FAILONERROR)
+        && is_final(state, status)
+        && !is_beyond_end(&state.options, resumed, status)
+}
+
+/// `CURLOPT_NOBODY` with a method whose response may have a body.
+fn has_unwanted_body(state: &EasyState) -> bool {
+    let is_head = state.transfer.as_ref().is_none_or(|it| it.method == b"HEAD");
+    state.options.is_bodiless && !is_head
+}
+
 /// Notes what a header line means for the body.
 fn note_line(state: &mut EasyState, line: &[u8]) -> Result<(), Failure> {
     let decodes_content = state.options.values.bytes(Id::ACCEPT_ENCODING).is_some();
@@ -377,8 +444,9 @@ fn http_version(version: Version) -> i64 {
     }
 }
 
-fn seconds(value: &[u8]) -> Option<i64> {
-    std::str::from_utf8(value).ok()?.parse().ok().filter(|seconds| *seconds >= 0)
+fn unix_time() -> i64 {
+    let now = sys::wall_clock().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.

@@ -46,6 +46,14 @@ impl EventQueue {
         self.events.pop_front()
     }
 
+    /// The end of a transfer, if it has not been delivered.
+    pub(crate) fn done(&self, id: TransferId) -> Option<&Done> {
+        self.events.iter().find_map(|(of, event)| match event {
+            HopEvent::Done(done) if *of == id => Some(&**done),
+            _ => None,
+        })
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -99,6 +107,12 @@ impl ReceivedHead {
             crate::custom_fields::names(line, name).then(|| line[name.len() + 1..].trim_ascii())
         };
         self.lines().filter_map(value)
+    }
+
+    /// The value of the first field of a name that has one.
+    pub(crate) fn first_value(&self, name: &str) -> Option<&[u8]> {
+        let value = |line| crate::custom_fields::names(line, name).then(|| &line[name.len() + 1..]);
+        self.lines().filter_map(value).map(<[u8]>::trim_ascii).find(|value| !value.is_empty())
     }
 
     /// The value of the last field of a name.

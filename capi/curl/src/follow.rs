@@ -1,5 +1,7 @@
 //! What follows a response: a redirect, or nothing.
 
+use fulmar_sys as sys;
+
 use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
 use crate::easy_options::RequestKind;
@@ -40,6 +42,7 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     transfer.redirects += 1;
     state.headers.start_request();
     state.info.redirects = transfer.redirects;
+    state.info.redirect = sys::now().saturating_duration_since(transfer.started);
     let is_post =
         !matches!(state.options.request, RequestKind::Get | RequestKind::Head | RequestKind::Put);
     let keeps = values.number(Id::POSTREDIR);

@@ -2,6 +2,7 @@
 
 use crate::auth_state::AuthFields;
 use crate::custom_fields::CustomFields;
+use crate::document::{condition_line, range_line};
 use crate::easy_options::RequestKind;
 use crate::failure::Failure;
 use crate::handles::EasyState;
@@ -15,6 +16,7 @@ pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
         return custom.to_vec();
     }
     let method: &[u8] = match state.options.request {
+        _ if state.options.is_bodiless => b"HEAD",
         RequestKind::Get => b"GET",
         RequestKind::Head => b"HEAD",
         RequestKind::Put => b"PUT",
@@ -43,15 +45,8 @@ pub(crate) fn write_head(
     };
     let is_first = target.host.eq_ignore_ascii_case(&transfer.first_host.0);
     let trusts_host = transfer.trusts_host(&state.options);
-    let range = values.bytes(Id::RANGE).filter(|_| body == HeadBody::None);
-    let range = match (range, values.number(Id::RESUME_FROM_LARGE)) {
-        (Some(range), _) => Some([b"Range: bytes=", &range[..]].concat()),
-        (None, from) if from > 0 && body == HeadBody::None => {
-            Some(format!("Range: bytes={from}-").into_bytes())
-        }
-        _ => None,
-    };
-    let range = range.filter(|_| custom.find("Range").is_none());
+    let range = range_line(&state.options, custom).filter(|_| body == HeadBody::None);
+    let condition = condition_line(&state.options, custom)?;
     let request_target = values.bytes(Id::REQUEST_TARGET).map_or(&target.path[..], |it| &it[..]);
     let cookie = values.bytes(Id::COOKIE).filter(|_| custom.find("Cookie").is_none());
     let host = target.host_field();
@@ -71,7 +66,7 @@ pub(crate) fn write_head(
         referer: referer.filter(|it| !it.is_empty()),
         cookies: &transfer.cookies,
         cookie: cookie.map(|cookie| &cookie[..]),
-        condition: None,
+        condition: condition.as_deref(),
         body,
         negotiates: state.auth.negotiates,
         is_http10: state.info.http_version == HTTP_VERSION_1_0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_client::{Done, Request, RequestBody, VerbatimHead};
+use fulmar_client::{Done, ExchangeFacts, Request, RequestBody, VerbatimHead};
 use fulmar_sys as sys;
 
 use crate::auth_state::LoginPair;
@@ -43,8 +43,7 @@ impl Multi {
         easy.with_state(|state| {
             let values = &state.options.values;
             state.headers = HeaderList::default();
-            state.info =
-                TransferInfo { content_length: -1, upload_length: -1, ..TransferInfo::default() };
+            state.info = TransferInfo::default();
             let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
             let target = match given {
                 Some(given) if given.get(UrlPart::Url, UrlFlags::default()).is_err() => {
@@ -155,11 +154,7 @@ impl Multi {
         self.lock_after_request(easy, &done, border);
         let result = easy.with_state(|state| {
             let info = &mut state.info;
-            if !done.reused {
-                info.connects += 1;
-            }
-            info.peer = done.peer.or(info.peer);
-            note_times(info, &done);
+            note_exchange(info, &facts_of(&done));
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             transfer.id = None;
             done.result.map_err(|error| {
@@ -194,6 +189,18 @@ impl Multi {
         }
     }
 
+    /// The current request is given up: notes what is known of its exchange.
+    pub(crate) fn note_unfinished(&self, easy: &Easy) {
+        let id = easy.with_state(|state| state.transfer.as_ref().and_then(|it| it.id));
+        let Some(id) = id else { return };
+        let mut reactor = self.reactor.borrow_mut();
+        let running = reactor.with(|client, now| client.with(now, |_, c| c.exchange(id)));
+        let ended = || reactor.engine.application_mut().done(id).map(facts_of);
+        if let Some(exchange) = running.or_else(ended) {
+            easy.with_state(|state| note_exchange(&mut state.info, &exchange));
+        }
+    }
+
     /// The held end of a transfer, once everything before it was delivered.
     pub(crate) fn end_held(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
         let ended = easy.with_state(|state| state.transfer.as_mut()?.download.ended.take());
@@ -202,7 +209,12 @@ impl Multi {
         }
     }
 
-    fn follow_or_finish(&self, easy: &Rc<Easy>, result: Result<(), Failure>, border: &dyn CBorder) {
+    pub(crate) fn follow_or_finish(
+        &self,
+        easy: &Rc<Easy>,
+        result: Result<(), Failure>,
+        border: &dyn CBorder,
+    ) {
         let follows = match result {
             Ok(()) => easy.with_state(follow),
             Err(failure) => Err(failure),
@@ -226,8 +238,16 @@ fn bytes_of(body: &RequestBody) -> &[u8] {
 /// The end of a body in chunks.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-fn note_times(info: &mut TransferInfo, done: &Done) {
-    let times = done.timings();
+fn facts_of(done: &Done) -> ExchangeFacts {
+    ExchangeFacts { peer: done.peer, reused: done.reused, timings: done.timings() }
+}
+
+fn note_exchange(info: &mut TransferInfo, exchange: &ExchangeFacts) {
+    if !exchange.reused {
+        info.connects += 1;
+    }
+    info.peer = exchange.peer.or(info.peer);
+    let times = exchange.timings;
     info.name = times.queue + times.name;
     info.connect = info.name + times.connect;
     info.handshake =

@@ -41,7 +41,7 @@ pub enum InfoValue {
 }
 
 /// What is known of the last transfer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TransferInfo {
     /// The URL of the last request.
     pub effective_url: Vec<u8>,
@@ -55,6 +55,8 @@ pub struct TransferInfo {
     pub header_size: i64,
     /// Bytes of sent heads.
     pub request_size: i64,
+    /// `Last-Modified` in seconds since 1970; -1: unknown.
+    pub file_time: i64,
     /// Redirects that were followed.
     pub redirects: i64,
     /// The URL of the redirect that was not followed.
@@ -127,6 +129,43 @@ pub(crate) fn value(
     Ok(value)
 }
 
+impl Default for TransferInfo {
+    fn default() -> Self {
+        Self {
+            effective_url: Vec::new(),
+            effective_method: Vec::new(),
+            status: 0,
+            http_version: 0,
+            header_size: 0,
+            request_size: 0,
+            referer: None,
+            file_time: -1,
+            redirects: 0,
+            redirect_url: None,
+            received: 0,
+            sent: 0,
+            content_length: -1,
+            upload_length: -1,
+            content_type: None,
+            connects: 0,
+            peer: None,
+            local: None,
+            server_auth: 0,
+            proxy_auth: 0,
+            retry_after: 0,
+            os_error: 0,
+            is_condition_unmet: false,
+            total: Duration::ZERO,
+            name: Duration::ZERO,
+            connect: Duration::ZERO,
+            handshake: Duration::ZERO,
+            pretransfer: Duration::ZERO,
+            first_byte: Duration::ZERO,
+            redirect: Duration::ZERO,
+        }
+    }
+}
+
 impl TransferInfo {
     fn text(
         &self,
@@ -170,7 +209,7 @@ impl TransferInfo {
             2 => self.status,
             11 => self.header_size,
             12 => self.request_size,
-            14 => -1,
+            14 => self.file_time,
             20 => self.redirects,
             23 => self.server_auth.into(),
             24 => self.proxy_auth.into(),
@@ -218,7 +257,7 @@ impl TransferInfo {
             8 => self.received,
             9 => speed(self.received),
             10 => speed(self.sent),
-            14 => -1,
+            14 => self.file_time,
             15 => self.content_length,
             16 => self.upload_length,
             50 => micros(self.total),

@@ -50,6 +50,7 @@ mod shared_clients;
 mod custom_fields;
 mod request_head;
 
+mod document;
 mod failure;
 
 mod codings;

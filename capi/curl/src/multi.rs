@@ -276,6 +276,7 @@ impl Multi {
         result: Result<(), Failure>,
         border: &dyn CBorder,
     ) {
+        self.note_unfinished(easy);
         self.detach(easy);
         self.forget_updated(easy);
         let code = match &result {

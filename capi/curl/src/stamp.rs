@@ -17,6 +17,21 @@ pub(crate) fn unix_time(time: SystemTime) -> i64 {
 
 /// Formats seconds since 1970. `None` if the year has more than 31 bits, as in C.
 pub(crate) fn format_stamp(seconds: i64) -> Option<String> {
+    let ([year, month, day], [hour, minute, second]) = civil(seconds)?;
+    Some(format!("{year}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}"))
+}
+
+/// A date of HTTP (RFC 9110 §5.6.7), as in `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub(crate) fn http_date(seconds: i64) -> Option<String> {
+    let ([year, month, day], [hour, minute, second]) = civil(seconds)?;
+    let at = |names: &[&'static str], at: i64| usize::try_from(at).map(|at| names[at]).ok();
+    let weekday = at(&WEEKDAYS, seconds.div_euclid(DAY).rem_euclid(7))?;
+    let month = at(&MONTHS, month - 1)?;
+    Some(format!("{weekday}, {day:02} {month} {year:4} {hour:02}:{minute:02}:{second:02} GMT"))
+}
+
+/// Year, month and day, and hour, minute and second.
+fn civil(seconds: i64) -> Option<([i64; 3], [i64; 3])> {
     let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     // Years begin in March, so that the leap day is the last one; eras have 400 years.
     let (era, day) = ((days + EPOCH).div_euclid(ERA), (days + EPOCH).rem_euclid(ERA));
@@ -27,9 +42,15 @@ pub(crate) fn format_stamp(seconds: i64) -> Option<String> {
     let year = era * 400 + year + i64::from(month > 9);
     let month = if month > 9 { month - 9 } else { month + 3 };
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let year = i32::try_from(year).ok()?;
-    Some(format!("{year}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}"))
+    i32::try_from(year).ok()?;
+    Some(([year, month, day], [hour, minute, second]))
 }
+
+/// From the first day of 1970 on.
+const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -56,6 +77,14 @@ pub(crate) fn parse_stamp(text: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_of_http_have_their_weekday() {
+        let dates = [784_111_777, 0, -1].map(http_date).map(Option::unwrap);
+        assert_eq!(dates[0], "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(dates[1], "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(dates[2], "Wed, 31 Dec 1969 23:59:59 GMT");
+    }
 
     #[test]
     fn stamps_are_utc() {

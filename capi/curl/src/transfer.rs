@@ -10,6 +10,7 @@ use fulmar_client::TransferId;
 use crate::auth_state::LoginPair;
 use crate::cookies::SentCookie;
 use crate::decoding::BodyDecoder;
+use crate::document::DocumentFacts;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::forms::FormUpload;
@@ -65,6 +66,7 @@ impl EasyTransfer {
 pub(crate) struct DownloadState {
     /// Body bytes of the current response.
     pub(crate) received: u64,
+    pub(crate) document: DocumentFacts,
     pub(crate) decoder: BodyDecoder,
     /// Pieces that the callback has not accepted, in order.
     pub(crate) held: Vec<Bytes>,

@@ -12,7 +12,6 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let refused = [
         (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
-        (values.number(Id::TIMECONDITION) != 0, "time conditions are not built in"),
         (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
         (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),
     ];

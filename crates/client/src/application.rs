@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::request::Request;
 use crate::state::{ClientState, Command};
-use crate::transfer::{Done, Progress, TransferId};
+use crate::transfer::{Done, ExchangeFacts, Progress, TransferId};
 
 /// Receives the events of transfers.
 ///
@@ -175,6 +175,11 @@ impl Context<'_> {
     pub fn connection(&self, transfer: TransferId) -> Option<SocketId> {
         let transfer = self.state.transfers.get(transfer.0)?;
         transfer.is_active().then_some(transfer.socket)
+    }
+
+    /// What is known of a transfer's exchange; `None` while it has no connection.
+    pub fn exchange(&self, transfer: TransferId) -> Option<ExchangeFacts> {
+        self.state.transfers.get(transfer.0)?.exchange(self.now)
     }
 
     /// Transfers that have been started and are not over.

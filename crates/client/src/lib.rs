@@ -72,4 +72,4 @@ pub use request::{Request, RequestBody, RequestBuilder};
 pub use request_url::{RequestUrl, UrlError, UrlResolveError};
 pub use state::Stats;
 pub use timestamps::Timings;
-pub use transfer::{Done, Progress, TransferHop, TransferId};
+pub use transfer::{Done, ExchangeFacts, Progress, TransferHop, TransferId};

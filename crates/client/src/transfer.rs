@@ -185,6 +185,17 @@ impl Done {
     }
 }
 
+/// What is known of an exchange before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeFacts {
+    /// The address of the peer: of the server, or of its proxy.
+    pub peer: Option<SocketAddr>,
+    /// The connection had been used before.
+    pub reused: bool,
+    /// The durations of its phases so far.
+    pub timings: Timings,
+}
+
 /// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -312,6 +323,14 @@ impl Transfer {
             sent: self.sent,
             elapsed: now - self.timestamps.started,
         }
+    }
+
+    pub(crate) fn exchange(&self, now: Instant) -> Option<ExchangeFacts> {
+        self.is_active().then(|| ExchangeFacts {
+            peer: self.peer,
+            reused: self.reused,
+            timings: self.timestamps.timings(now),
+        })
     }
 
     #[inline(always)] // so that its fields are moved once
