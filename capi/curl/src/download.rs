@@ -89,10 +89,12 @@ impl Multi {
                 transfer.response.malformed = Some(bytes.to_vec());
             }
         });
-        for line in bytes[..judged].split_inclusive(|byte| *byte == b'\n') {
+        for (number, line) in bytes[..judged].split_inclusive(|byte| *byte == b'\n').enumerate() {
             easy.store_cookie(line, border);
             self.debug(easy, DebugKind::HeaderIn, line, border);
-            self.deliver_line(easy, line, Some(HeaderOrigin::Header), border)?;
+            // The status line is no header.
+            let origin = Some(HeaderOrigin::Header).filter(|_| number > 0);
+            self.deliver_line(easy, line, origin, border)?;
         }
         Ok(())
     }
