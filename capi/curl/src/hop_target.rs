@@ -2,6 +2,7 @@
 
 use crate::code::{CurlCode, UrlCode};
 use crate::easy_options::EasyOptions;
+use crate::escape::unescape;
 use crate::failure::Failure;
 use crate::option::OptionId as Id;
 use crate::protocols::allows;
@@ -121,8 +122,8 @@ impl HopTarget {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: port.ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
             path,
-            user: get(UrlPart::User, UrlFlags::URLDECODE).ok(),
-            password: get(UrlPart::Password, UrlFlags::URLDECODE).ok(),
+            user: credential(&parsed, UrlPart::User)?,
+            password: credential(&parsed, UrlPart::Password)?,
             url: get(UrlPart::Url, UrlFlags::default()).map_err(rejected)?,
             parsed,
         })
@@ -156,6 +157,15 @@ fn port_of(options: &EasyOptions) -> Option<u16> {
     u16::try_from(options.values.number(Id::PORT)).ok().filter(|port| *port > 0)
 }
 
+/// A user or a password, decoded: of the control characters, only NUL is refused.
+fn credential(parsed: &CurlUrl, part: UrlPart) -> Result<Option<Vec<u8>>, Failure> {
+    let text = parsed.get(part, UrlFlags::default()).ok().map(|text| unescape(&text));
+    match text.as_ref().is_some_and(|text| text.contains(&0)) {
+        true => Err(rejected(UrlCode::UrlDecode)),
+        false => Ok(text),
+    }
+}
+
 fn unsupported(scheme: &[u8]) -> Failure {
     let name = String::from_utf8_lossy(scheme);
     Failure::new(
@@ -177,3 +187,35 @@ fn rejected(code: UrlCode) -> Failure {
 
 /// A longer host name is malformed.
 const HOST_LEN_MAX: usize = 0xffff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<HopTarget, Failure> {
+        HopTarget::parse(url.as_bytes(), &EasyOptions::default())
+    }
+
+    #[test]
+    fn credentials_may_have_control_characters() {
+        let target = parse("http://user%0aname:pass%7f@site.test/").expect("a URL");
+        assert_eq!(target.user.as_deref(), Some(&b"user\nname"[..]));
+        assert_eq!(target.password.as_deref(), Some(&b"pass\x7f"[..]));
+        let refused = parse("http://user%00name@site.test/").expect_err("NUL");
+        assert_eq!(refused.code, CurlCode::UrlMalformat);
+    }
+
+    #[test]
+    fn redirects_that_are_not_followed_have_a_url() {
+        let target = parse("http://site.test/a/b?c#d").expect("a URL");
+        let rows = [
+            ("../e", "http://site.test/e"),
+            ("ht3p://other.test/", "ht3p://other.test/"),
+            ("http://1.2 .4.5/test", "http://1.2 .4.5/test"),
+        ];
+        for (location, url) in rows {
+            assert_eq!(target.would_be(location.as_bytes()), url.as_bytes(), "{location}");
+        }
+        assert_eq!(target.referer().as_deref(), Some(&b"http://site.test/a/b?c"[..]));
+    }
+}
