@@ -7,12 +7,14 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::os::fd::RawFd;
 
+use fulmar_curl::hsts::HstsEntry;
 use fulmar_curl::url::CurlUrl;
 use fulmar_curl::{
-    CBorder, CPointer, DebugKind, LockCall, PostedForm, SEEK_CANNOT, SharedKind, SocketCall,
+    CBorder, CPointer, DebugKind, HstsCall, HstsRead, HstsWritten, LockCall, PostedForm,
+    SEEK_CANNOT, SharedKind, SocketCall,
 };
 
-use crate::{form_list, slist, url};
+use crate::{form_list, hsts, slist, url};
 
 /// The functions of C.
 #[derive(Debug)]
@@ -134,6 +136,20 @@ impl CBorder for CFunctions {
             // SAFETY: the arguments are those of its type.
             unsafe { function(easy.0, kind as c_int, call.user.0) };
         }
+    }
+
+    fn read_hsts(&self, call: HstsCall) -> HstsRead {
+        hsts::read(call)
+    }
+
+    fn write_hsts(
+        &self,
+        call: HstsCall,
+        host: &HstsEntry,
+        index: usize,
+        total: usize,
+    ) -> HstsWritten {
+        hsts::write(call, host, index, total)
     }
 
     fn list(&self, list: CPointer) -> Vec<Vec<u8>> {

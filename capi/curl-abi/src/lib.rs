@@ -28,5 +28,6 @@ pub mod handle;
 pub mod message;
 
 mod border;
+mod hsts;
 
 mod tls_info;

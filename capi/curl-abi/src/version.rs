@@ -83,15 +83,18 @@ static VERSION: LazyLock<CurlVersion> = LazyLock::new(|| CurlVersion {
 });
 
 /// The features and their bits (`CURL_VERSION_*`), in the order of their names.
-const FEATURES: [(&str, u32); 12] = [
+const FEATURES: [(&str, u32); 15] = [
+    ("alt-svc", 24),
     ("AsynchDNS", 7),
     ("brotli", 23),
+    ("HSTS", 28),
     ("HTTP2", 16),
     ("IDN", 10),
     ("IPv6", 0),
     ("Largefile", 9),
     ("libz", 3),
     ("NTLM", 4),
+    ("PSL", 20),
     ("SSL", 2),
     ("threadsafe", 30),
     ("UnixSockets", 19),

@@ -6,6 +6,7 @@
 use std::os::fd::RawFd;
 
 use crate::form_sources::PostedForm;
+use crate::hsts::HstsEntry;
 use crate::share_kind::SharedKind;
 use crate::url::CurlUrl;
 use crate::values::CPointer;
@@ -59,6 +60,18 @@ pub trait CBorder {
     /// `CURLSHOPT_UNLOCKFUNC`, if there is one.
     fn unlock(&self, call: LockCall, easy: CPointer, kind: SharedKind);
 
+    /// `CURLOPT_HSTSREADFUNCTION`.
+    fn read_hsts(&self, call: HstsCall) -> HstsRead;
+
+    /// `CURLOPT_HSTSWRITEFUNCTION`, with the number of the host and of all hosts.
+    fn write_hsts(
+        &self,
+        call: HstsCall,
+        host: &HstsEntry,
+        index: usize,
+        total: usize,
+    ) -> HstsWritten;
+
     /// The strings of a `struct curl_slist`.
     fn list(&self, list: CPointer) -> Vec<Vec<u8>>;
 
@@ -99,6 +112,44 @@ pub struct LockCall {
     pub function: CPointer,
     /// `CURLSHOPT_USERDATA`.
     pub user: CPointer,
+}
+
+/// A function for HSTS with its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HstsCall {
+    /// The function.
+    pub function: CPointer,
+    /// `CURLOPT_HSTSREADDATA` or `CURLOPT_HSTSWRITEDATA`.
+    pub user: CPointer,
+    /// The easy handle.
+    pub easy: CPointer,
+}
+
+/// What `CURLOPT_HSTSREADFUNCTION` returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HstsRead {
+    /// A host that needs HTTPS.
+    Host {
+        /// Its name.
+        name: Vec<u8>,
+        /// Also for the hosts below.
+        includes_subdomains: bool,
+        /// A date; empty if it is unlimited.
+        expire: Vec<u8>,
+    },
+    /// There is none any more.
+    Done,
+    /// The transfer fails.
+    Failed,
+}
+
+/// What `CURLOPT_HSTSWRITEFUNCTION` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HstsWritten {
+    /// The next one may follow.
+    Accepted,
+    /// No more.
+    Refused,
 }
 
 /// What a text for `CURLOPT_DEBUGFUNCTION` is (`curl_infotype`).

@@ -40,7 +40,7 @@ impl Multi {
             false => HeaderOrigin::Header,
         };
         for (number, line) in head.lines().enumerate() {
-            easy.store_cookie(line, border);
+            easy.store_line(line, Some(head.version), border);
             if !head.is_interim {
                 easy.with_state(|state| note_line(state, line))?;
             }
@@ -90,7 +90,7 @@ impl Multi {
             }
         });
         for (number, line) in bytes[..judged].split_inclusive(|byte| *byte == b'\n').enumerate() {
-            easy.store_cookie(line, border);
+            easy.store_line(line, None, border);
             self.debug(easy, DebugKind::HeaderIn, line, border);
             // The status line is no header.
             let origin = Some(HeaderOrigin::Header).filter(|_| number > 0);

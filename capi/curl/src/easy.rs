@@ -33,9 +33,11 @@ impl Easy {
     /// A handle with the same options (curl_easy_duphandle(3)).
     /// Parts of a form are copied.
     pub fn duplicate(&self, handle: CPointer, border: &dyn CBorder) -> Option<Rc<Self>> {
-        let (options, cookies) =
-            self.with_state(|state| (state.options.clone(), state.copied_cookies()));
-        let copy = Self::with(handle, EasyState { options, cookies, ..EasyState::default() });
+        let (options, cookies, alt) = self.with_state(|state| {
+            (state.options.clone(), state.copied_cookies(), state.copied_alt())
+        });
+        let copy = Self::with(handle, EasyState { options, cookies, alt, ..EasyState::default() });
+        self.copy_hsts(&copy, border);
         self.form.copy_to(&copy.form, border)?;
         Some(copy)
     }
@@ -72,12 +74,15 @@ impl Easy {
         state.auth = AuthState::default();
         state.info = TransferInfo::default();
         state.cookies.files.clear();
+        state.hsts.files.clear();
     }
 
     /// Releases what the handle uses together with others, before its end
     /// (curl_easy_cleanup(3)).
     pub fn close(&self, border: &dyn CBorder) {
         self.save_cookies(border);
+        self.save_alt();
+        self.save_hsts(border);
         self.leave_share(border);
     }
 
@@ -100,7 +105,15 @@ impl Easy {
             if id == OptionId::COOKIEJAR {
                 state.cookies.enable(); // with NULL, too
             }
-            state.options.set(id, argument)
+            state.options.set(id, argument)?;
+            match (id, argument) {
+                (OptionId::HSTS, Argument::Bytes(file)) => state.set_hsts_file(file),
+                (OptionId::HSTS_CTRL, Argument::Number(bits)) => state.set_hsts_control(bits),
+                (OptionId::ALTSVC, Argument::Bytes(file)) => state.set_alt_file(file),
+                (OptionId::ALTSVC_CTRL, Argument::Number(bits)) => state.set_alt_control(bits),
+                _ => {}
+            }
+            Ok(())
         })
     }
 

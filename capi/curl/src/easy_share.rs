@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::border::CBorder;
+use crate::cache_store::HstsSource;
 use crate::cookie_store::CookieSource;
 use crate::handles::Easy;
 use crate::share::DataShare;
@@ -19,6 +20,9 @@ impl Easy {
         if share.has(SharedKind::Cookie) {
             self.with_state(|state| state.cookies.source = CookieSource::Shared);
         }
+        if share.has(SharedKind::Hsts) {
+            self.with_state(|state| state.hsts.source = HstsSource::Shared);
+        }
         share.unlock(SharedKind::Share, self.handle, border);
     }
 
@@ -29,6 +33,9 @@ impl Easy {
         self.with_state(|state| {
             if matches!(state.cookies.source, CookieSource::Shared) {
                 state.cookies.source = CookieSource::Off;
+            }
+            if matches!(state.hsts.source, HstsSource::Shared) {
+                state.hsts.source = HstsSource::Off;
             }
         });
         share.leave();

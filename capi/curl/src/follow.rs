@@ -60,7 +60,10 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
             transfer.method = b"GET".to_vec();
         }
     }
-    transfer.target = next;
+    let next = state.secured(next)?;
+    if let Some(transfer) = &mut state.transfer {
+        transfer.target = next;
+    }
     Ok(true)
 }
 

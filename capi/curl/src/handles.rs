@@ -10,6 +10,7 @@ use fulmar_drive::{ExternalLoop, Reactor};
 use fulmar_tls::ClientTls;
 
 use crate::auth_state::AuthState;
+use crate::cache_store::{EasyAltServices, EasyHsts};
 use crate::code::CurlCode;
 use crate::cookie_store::EasyCookies;
 use crate::easy_options::EasyOptions;
@@ -48,6 +49,9 @@ pub(crate) struct EasyState {
     pub(crate) headers: HeaderList,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
     pub(crate) cookies: EasyCookies,
+    pub(crate) hsts: EasyHsts,
+    /// `None`: no option of alternative services was set.
+    pub(crate) alt: Option<EasyAltServices>,
     /// The last connection can be used again.
     pub(crate) connection_kept: bool,
     /// `CURLOPT_SHARE`.

@@ -1,5 +1,6 @@
 //! Cookies of a transfer: those that a request sends, and those that a response sets.
 
+use fulmar_proto::Version;
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
@@ -33,8 +34,15 @@ impl Easy {
         self.unlock(SharedKind::Cookie, border);
     }
 
+    /// Stores what a header line sets: a cookie, HTTPS for its host, alternative services.
+    pub(crate) fn store_line(&self, line: &[u8], version: Option<Version>, border: &dyn CBorder) {
+        self.store_cookie(line, border);
+        self.store_hsts(line, border);
+        self.store_alt(line, version);
+    }
+
     /// Stores the cookie of a header line, if it is of `Set-Cookie`.
-    pub(crate) fn store_cookie(&self, line: &[u8], border: &dyn CBorder) {
+    fn store_cookie(&self, line: &[u8], border: &dyn CBorder) {
         if !names(line, FIELD_NAME) || line[FIELD_NAME.len()] != b':' {
             return;
         }

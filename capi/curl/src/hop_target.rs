@@ -91,6 +91,18 @@ impl HopTarget {
         parsed.get(UrlPart::Url, UrlFlags::default()).ok()
     }
 
+    /// The same target with HTTPS. A port that the URL or an option names is kept.
+    pub(crate) fn with_https(self, options: &EasyOptions) -> Result<Self, Failure> {
+        let mut parsed = self.parsed;
+        let port = parsed.get(UrlPart::Port, UrlFlags::DEFAULT_PORT).map_err(rejected)?;
+        parsed.set(UrlPart::Scheme, b"https", UrlFlags::default()).map_err(rejected)?;
+        let mut target = Self::of(parsed, options, false)?;
+        if port != self.port.to_string().as_bytes() {
+            target.port = self.port; // CURLOPT_PORT
+        }
+        Ok(target)
+    }
+
     fn of(parsed: CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
         let get = |part, flags| parsed.get(part, flags);
         let scheme = get(UrlPart::Scheme, UrlFlags::default()).map_err(rejected)?;

@@ -38,6 +38,8 @@ impl Multi {
         }
         if easy.has_url() {
             easy.load_cookies(border);
+            easy.load_hsts_files(border);
+            easy.read_hsts(border)?;
         }
         let given = border.url(easy.pointer(Id::CURLU));
         easy.with_state(|state| {
@@ -55,7 +57,8 @@ impl Multi {
                 }
             };
             refuse_unsupported(&state.options)?;
-            let target = target?;
+            let target = state.secured(target?)?;
+            let values = &state.options.values;
             let first_host = (target.host.clone(), target.port);
             let mask = |id| auth_mask(values.number(id));
             state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));

@@ -41,6 +41,7 @@ mod easy_options;
 mod multi_options;
 
 mod cache_file;
+mod cache_store;
 mod cache_times;
 mod cookie_store;
 
@@ -73,12 +74,14 @@ mod watched;
 
 mod handles;
 
+mod alt_options;
 mod cookie_options;
 mod easy;
 mod easy_share;
 mod exchange_client;
 mod hop_cookies;
 mod hop_locks;
+mod hsts_options;
 mod multi;
 
 mod client_options;
@@ -102,6 +105,7 @@ pub use border::{
     CBorder, DebugKind, LockCall, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT,
     READ_PAUSE, SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
+pub use border::{HstsCall, HstsRead, HstsWritten};
 pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use form_sources::{CallbackSource, FormSource, FormSources, PostedForm};
 pub use forms::{

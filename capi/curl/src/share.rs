@@ -15,6 +15,7 @@ use crate::code::ShareCode;
 use crate::cookie_store::parse_date;
 use crate::cookies::CookieEngine;
 use crate::easy_options::Argument;
+use crate::hsts::HstsCache;
 use crate::share_kind::SharedKind;
 use crate::shared_clients::SharedClients;
 use crate::values::CPointer;
@@ -31,6 +32,8 @@ pub struct DataShare {
     users: AtomicUsize,
     /// The cookies, if they are shared. Never locked while C runs.
     pub(crate) cookies: Mutex<Option<CookieEngine>>,
+    /// The hosts that need HTTPS, if they are shared. Never locked while C runs.
+    pub(crate) hsts: Mutex<Option<HstsCache>>,
     /// The connections, if they are shared.
     pub(crate) clients: SharedClients,
     /// TLS configurations with their sessions, if they are shared.
@@ -51,6 +54,7 @@ impl DataShare {
             kinds: AtomicU32::new(bit(SharedKind::Share as i32)),
             users: AtomicUsize::new(0),
             cookies: Mutex::default(),
+            hsts: Mutex::default(),
             clients: SharedClients::default(),
             tls: Mutex::default(),
             times: CacheTimes::default(),
@@ -150,6 +154,10 @@ impl DataShare {
             let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
             cookies.get_or_insert_with(|| CookieEngine::new(parse_date));
         }
+        if kind == SharedKind::Hsts {
+            let mut hsts = self.hsts.lock().unwrap_or_else(PoisonError::into_inner);
+            hsts.get_or_insert_with(|| HstsCache::new(parse_date));
+        }
         self.kinds.fetch_or(bit(kind as i32), Ordering::AcqRel);
         Ok(())
     }
@@ -162,6 +170,10 @@ impl DataShare {
             None | Some(SharedKind::Psl) => Err(ShareCode::BadOption),
             Some(SharedKind::Cookie) => {
                 *self.cookies.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(())
+            }
+            Some(SharedKind::Hsts) => {
+                *self.hsts.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 Ok(())
             }
             Some(_) => Ok(()),

@@ -190,6 +190,15 @@ fn cookies_are_those_of_libcurl() {
     assert_eq!(without_distant_time(&ours), without_distant_time(&original));
 }
 
+/// HSTS and alternative services: files, callbacks, copies, shares, requests that become secure.
+#[test]
+fn hsts_is_that_of_libcurl() {
+    let cache = format!("{}/capi-hsts-cache", env!("CARGO_TARGET_TMPDIR"));
+    let [original, ours] = both("hsts", &[cache]);
+    assert!(original.contains("failed: https://x.sub.localhost/b?c#d\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// The text without the expiry of a cookie that lives for thousands of years: it depends on the
 /// second of the run.
 fn without_distant_time(text: &str) -> String {

@@ -1,0 +1,55 @@
+//! The HSTS cache and the alternative services of an easy handle.
+
+use crate::altsvc::{AltCache, AltProtocol};
+use crate::cookie_store::parse_date;
+use crate::hsts::HstsCache;
+
+/// What an easy handle knows of hosts that need HTTPS.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EasyHsts {
+    /// `CURLOPT_HSTS`, in the order of the calls.
+    pub(crate) files: Vec<Vec<u8>>,
+    /// The last file that was loaded: it is written at the end, unless the option names another.
+    pub(crate) loaded: Option<Vec<u8>>,
+    pub(crate) source: HstsSource,
+}
+
+/// Where the cache of an easy handle is.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum HstsSource {
+    /// There is none.
+    #[default]
+    Off,
+    Own(HstsCache),
+    /// In the share.
+    Shared,
+}
+
+impl EasyHsts {
+    /// Makes a cache if there is none.
+    pub(crate) fn enable(&mut self) {
+        if matches!(self.source, HstsSource::Off) {
+            self.source = HstsSource::Own(HstsCache::new(parse_date));
+        }
+    }
+}
+
+/// The alternative services of an easy handle. They are not shared.
+#[derive(Clone, Debug)]
+pub(crate) struct EasyAltServices {
+    pub(crate) cache: AltCache,
+    /// The last file that was loaded.
+    pub(crate) loaded: Option<Vec<u8>>,
+    /// `CURLOPT_ALTSVC_CTRL`.
+    pub(crate) control: i64,
+}
+
+impl EasyAltServices {
+    pub(crate) fn new() -> Self {
+        Self {
+            cache: AltCache::new(parse_date),
+            loaded: None,
+            control: AltProtocol::H1 as i64 | AltProtocol::H2 as i64,
+        }
+    }
+}
