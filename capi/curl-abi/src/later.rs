@@ -188,7 +188,7 @@ mod tests {
         let (handle, easy) = (curl_multi_init(), curl_easy_init());
         // SAFETY: both are handles.
         unsafe { curl_multi_add_handle(handle, easy) };
-        assert_eq!(counts(handle), [-1, 1, 0, 0, 1, 1, -1], "without a URL it ends at once");
+        assert_eq!(counts(handle), [-1, 1, 1, 0, 0, 1, -1], "it begins at the first action");
         // SAFETY: it is a handle.
         let list = unsafe { curl_multi_get_handles(handle) };
         // SAFETY: one was added, and NULL follows.

@@ -54,7 +54,8 @@ impl Multi {
         })
     }
 
-    /// Adds a handle, whose transfer begins at the next action (curl_multi_add_handle(3)).
+    /// Adds a handle, whose transfer begins at the next action (curl_multi_add_handle(3)): it has
+    /// the options of that time, and its first error, too, is reported then.
     ///
     /// # Errors
     /// It is in a multi handle, or a callback is running.
@@ -67,13 +68,7 @@ impl Multi {
         self.added.borrow_mut().push(Rc::clone(easy));
         self.added_count.update(|count| count + 1);
         easy.lock_for_addition(border);
-        match self.begin(easy, border) {
-            Ok(()) => {
-                self.note_updated(easy);
-                self.pending.borrow_mut().push_back(Rc::clone(easy));
-            }
-            Err(failure) => self.finish(easy, Err(failure), border),
-        }
+        self.pending.borrow_mut().push_back(Rc::clone(easy));
         self.report(border)
     }
 
@@ -140,8 +135,10 @@ impl Multi {
 
     /// Transfers that have not ended.
     pub fn running(&self) -> usize {
-        let is_running = |easy: &&Rc<Easy>| easy.state.borrow().transfer.is_some();
-        self.added.borrow().iter().filter(is_running).count()
+        let has_transfer = |easy: &&Rc<Easy>| easy.state.borrow().transfer.is_some();
+        let begun = self.added.borrow().iter().filter(has_transfer).count();
+        let pending = self.pending.borrow();
+        begun + pending.iter().filter(|easy| !has_transfer(easy)).count()
     }
 
     /// Lets transfers proceed (curl_multi_perform(3), curl_multi_socket_action(3)).
@@ -222,12 +219,21 @@ impl Multi {
         let mut has_started = false;
         while let Some(easy) = self.pop_pending() {
             has_started = true;
-            match self.start_hop(&easy, border) {
+            match self.begin_or_go_on(&easy, border) {
                 Ok(()) => self.update_or_finish(&easy, border),
                 Err(failure) => self.finish(&easy, Err(failure), border),
             }
         }
         has_started
+    }
+
+    /// The first request of a transfer, or the next one.
+    fn begin_or_go_on(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
+        if !easy.with_state(|state| state.transfer.is_some()) {
+            self.begin(easy, border)?;
+            self.note_updated(easy);
+        }
+        self.start_hop(easy, border)
     }
 
     fn pop_pending(&self) -> Option<Rc<Easy>> {
@@ -278,6 +284,7 @@ impl Multi {
     ) {
         self.note_unfinished(easy);
         self.detach(easy);
+        self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
         self.forget_updated(easy);
         let code = match &result {
             Ok(()) => CurlCode::Ok,

@@ -131,6 +131,33 @@ static void fork_and_go_on(void)
     printf("parent: %ld bytes\n", received);
 }
 
+static int on_timer(CURLM *multi, long milliseconds, void *user)
+{
+    (void)multi;
+    (void)user;
+    printf("timer: %ld\n", milliseconds);
+    return 0;
+}
+
+/* Options are read at the first action, and a transfer that cannot begin ends there. */
+static void begin_at_first_action(void)
+{
+    CURLMsg *message;
+    int running = -1, left;
+    multi = curl_multi_init();
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    first = curl_easy_init();
+    printf("without a URL: %d\n", curl_multi_add_handle(multi, first));
+    curl_easy_setopt(first, CURLOPT_URL, "unknown://host/");
+    printf("no message: %d\n", curl_multi_info_read(multi, &left) == NULL);
+    curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    message = curl_multi_info_read(multi, &left);
+    printf("running: %d, result: %d\n", running, message ? (int)message->data.result : -1);
+    curl_multi_remove_handle(multi, first);
+    curl_easy_cleanup(first);
+    curl_multi_cleanup(multi);
+}
+
 /* Structures that programs read through a pointer without a check, also before any transfer. */
 static void read_tls_structures(void)
 {
@@ -151,6 +178,7 @@ int main(int count, char **arguments)
     url = count > 1 ? arguments[1] : "";
     curl_global_init(CURL_GLOBAL_ALL);
     read_tls_structures();
+    begin_at_first_action();
 
     for (scenario = PLAIN; scenario < SCENARIOS; scenario++) {
         has_called = 0;
