@@ -39,9 +39,9 @@ impl Multi {
         let Some(share) = easy.with_state(|state| state.share.clone()) else { return };
         let target = easy.with_state(|state| {
             let target = &state.transfer.as_ref()?.target;
-            Some((target.origin(), target.host.clone(), target.port))
+            Some((target.origin(), target.host.clone(), target.port, target.is_secure))
         });
-        let Some((origin, host, port)) = target else { return };
+        let Some((origin, host, port, is_secure)) = target else { return };
         let now = sys::now();
         let is_new = {
             let mut reactor = self.reactor.borrow_mut();
@@ -56,6 +56,10 @@ impl Multi {
         if is_new && share.has(SharedKind::Dns) {
             let resolves = usize::from(share.times.resolves(&host, port, now));
             easy.lock_times(SharedKind::Dns, 1 + resolves, border);
+        }
+        if is_new && is_secure {
+            // A session is searched, and one is stored; libcurl stores as many as the server sends.
+            easy.lock_times(SharedKind::SslSession, 2, border);
         }
     }
 
