@@ -62,6 +62,7 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     }
     let next = state.secured(next)?;
     if let Some(transfer) = &mut state.transfer {
+        state.info.effective_url.clone_from(&next.url);
         transfer.target = next;
     }
     Ok(true)

@@ -73,7 +73,6 @@ pub(crate) fn write_head(
     };
     let head = WrittenHead::write(&state.options, &parts)
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;
-    state.info.effective_url.clone_from(&target.url);
     state.info.effective_method.clone_from(&transfer.method);
     state.info.request_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
     Ok((head, target.origin()))

@@ -46,6 +46,9 @@ impl Multi {
             let values = &state.options.values;
             state.headers = HeaderList::default();
             state.info = TransferInfo::default();
+            if let Some(url) = values.bytes(Id::URL) {
+                state.info.effective_url = url.to_vec(); // until it was understood
+            }
             let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
             let target = match given {
                 Some(given) if given.get(UrlPart::Url, UrlFlags::default()).is_err() => {
@@ -58,6 +61,7 @@ impl Multi {
             };
             refuse_unsupported(&state.options)?;
             let target = state.secured(target?)?;
+            state.info.effective_url.clone_from(&target.url);
             let values = &state.options.values;
             let first_host = (target.host.clone(), target.port);
             let mask = |id| auth_mask(values.number(id));
