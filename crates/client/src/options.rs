@@ -19,7 +19,7 @@ use crate::error::BuildError;
 use crate::request_url::RequestUrl;
 
 /// The options of a request. Many requests share one of these.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Redirects to follow; `None`: they are delivered as responses.
     pub redirects: Option<redirect::Policy>,

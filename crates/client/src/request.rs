@@ -37,19 +37,114 @@ pub struct Request {
 
 #[derive(Debug)]
 struct Inner {
-    target: RequestUrl,
+    origin: CompiledOrigin,
     method: Box<str>,
     headers: HeaderBuf,
     body: RequestBody,
     tag: u64,
-    options: Arc<Options>,
     /// For challenges. Credentials that are sent without one are among the headers.
     credentials: Option<Arc<Credentials>>,
-    key: Hashed,
     encoded: Option<EncodedRequest>,
     /// The head of the caller; with HTTP/2, `headers` has its fields.
     verbatim: Option<VerbatimHead>,
+}
+
+/// A URL and options, compiled once for requests whose heads are the caller's: the URL is parsed,
+/// and the connection key known. A clone is a reference.
+///
+/// ```
+/// use fulmar_client::{CompiledOrigin, Options, RequestBody, VerbatimHead};
+/// let origin = CompiledOrigin::new("http://127.0.0.1:8080/", Options::default())?;
+/// let head = VerbatimHead::new("GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n").unwrap();
+/// let request = origin.request(head, RequestBody::Empty)?;
+/// assert_eq!(request.key().port, 8080);
+/// # Ok::<(), fulmar_client::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CompiledOrigin {
+    shared: Arc<SharedOrigin>,
+}
+
+#[derive(Debug)]
+struct SharedOrigin {
+    target: RequestUrl, // its path is of the first request
+    options: Arc<Options>,
+    key: Hashed,
     silence_timeouts: SilenceTimeouts,
+}
+
+impl CompiledOrigin {
+    /// Compiles a URL and options.
+    ///
+    /// # Errors
+    /// The URL is malformed, or a certificate of the options cannot be read.
+    pub fn new(url: &str, options: Options) -> Result<Self, BuildError> {
+        let (target, _) = RequestUrl::with_user(url).map_err(BuildError::Url)?;
+        Self::compile(target, Arc::new(options), false)
+    }
+
+    /// The options.
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// A request with this head: see [`Request::with_verbatim_head`].
+    ///
+    /// # Errors
+    /// The head has a malformed field, and the connection may be one of HTTP/2.
+    pub fn request(&self, head: VerbatimHead, body: RequestBody) -> Result<Request, BuildError> {
+        let origin = match head.upgrades {
+            true => {
+                let SharedOrigin { target, options, .. } = &*self.shared;
+                Self::compile(target.clone(), Arc::clone(options), true)?
+            }
+            false => self.clone(),
+        };
+        origin.verbatim_request(head, body, 0)
+    }
+
+    /// `upgrades`: the request asks for another protocol.
+    fn compile(
+        target: RequestUrl,
+        options: Arc<Options>,
+        upgrades: bool,
+    ) -> Result<Self, BuildError> {
+        let key = Hashed::new(options.key(&target, upgrades)?);
+        let silence_timeouts = SilenceTimeouts::new(&options);
+        Ok(Self { shared: Arc::new(SharedOrigin { target, options, key, silence_timeouts }) })
+    }
+
+    /// The fields of the head are parsed only if the connection may be one of HTTP/2.
+    fn verbatim_request(
+        self,
+        head: VerbatimHead,
+        body: RequestBody,
+        tag: u64,
+    ) -> Result<Request, BuildError> {
+        let method: Box<str> = String::from_utf8_lossy(head.method()).into();
+        let headers = match self.shared.key.key().protocol {
+            Protocol::Http1 => HeaderBuf::new(),
+            Protocol::Negotiated | Protocol::Http2 => {
+                head.to_fields().map_err(|_| BuildError::Field(method.to_string()))?
+            }
+        };
+        let encoded = match &body {
+            RequestBody::Empty => Some(EncodedRequest::verbatim(&head, b"")),
+            RequestBody::Bytes(bytes)
+                if bytes.len() <= ENCODED_BODY_MAX && !head.expects_continue =>
+            {
+                Some(EncodedRequest::verbatim(&head, bytes))
+            }
+            RequestBody::Bytes(_)
+            | RequestBody::File(_)
+            | RequestBody::Segments(_)
+            | RequestBody::Stream(_) => None,
+        };
+        let (credentials, verbatim) = (None, Some(head));
+        let origin = self;
+        let inner = Inner { origin, method, headers, body, tag, credentials, encoded, verbatim };
+        Ok(Request { inner: Arc::new(inner) })
+    }
 }
 
 /// The timeouts for a silent server, and whether no other deadline applies.
@@ -169,7 +264,7 @@ impl Request {
 
     /// The URL, without user and password.
     pub fn url(&self) -> &url::Url {
-        self.inner.target.url()
+        self.inner.origin.shared.target.url()
     }
 
     /// The method.
@@ -184,12 +279,12 @@ impl Request {
 
     /// The options.
     pub fn options(&self) -> &Arc<Options> {
-        &self.inner.options
+        &self.inner.origin.shared.options
     }
 
     /// The key of its connections: requests with equal keys share them.
     pub fn key(&self) -> &Key {
-        self.inner.key.key()
+        self.inner.origin.shared.key.key()
     }
 
     /// True if the server may execute it twice without harm (RFC 9110 §9.2.2), and it can be sent
@@ -205,7 +300,7 @@ impl Request {
     }
 
     pub(crate) fn hashed(&self) -> &Hashed {
-        &self.inner.key
+        &self.inner.origin.shared.key
     }
 
     /// The whole encoded request, if it is always the same.
@@ -233,7 +328,7 @@ impl Request {
 
     /// The request target in origin form.
     pub(crate) fn path(&self) -> &str {
-        self.inner.target.path()
+        self.inner.origin.shared.target.path()
     }
 
     /// True if the caller set this field.
@@ -243,7 +338,7 @@ impl Request {
 
     /// The timeout for a silent server in this stage; `None` if other deadlines apply.
     pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<TickSpan> {
-        let silence_timeouts = self.inner.silence_timeouts;
+        let silence_timeouts = self.inner.origin.shared.silence_timeouts;
         match stage {
             _ if !silence_timeouts.no_other_deadlines => None,
             TransferStage::Sending => Some(silence_timeouts.first_byte),
@@ -257,7 +352,10 @@ impl Request {
         let inner = &self.inner;
         let target = match &inner.verbatim {
             Some(head) => head.target(),
-            None => inner.target.form(inner.key.key().route == Route::Forward).as_bytes(),
+            None => {
+                let SharedOrigin { target, key, .. } = &*inner.origin.shared;
+                target.form(key.key().route == Route::Forward).as_bytes()
+            }
         };
         let head = proto::Request::new(inner.method.as_bytes(), target, inner.headers.as_headers());
         proto::Request { added, expects_continue: self.expects_continue(), ..head }
@@ -268,7 +366,7 @@ impl Request {
         if let Some(head) = &self.inner.verbatim {
             return head.expects_continue && !self.inner.body.is_empty();
         }
-        let from = self.inner.options.expect_continue_from;
+        let from = self.options().expect_continue_from;
         match self.inner.body.len() {
             BodyLen::Empty => false,
             BodyLen::Exact(len) => from.is_some_and(|from| len >= from),
@@ -280,7 +378,7 @@ impl Request {
     pub(crate) fn redirected(&self, hop: &Redirected) -> Result<Self, BuildError> {
         let inner = &self.inner;
         let mut headers = HeaderBuf::new();
-        let private: Vec<&str> = inner.options.credential_fields.iter().map(|n| &n[..]).collect();
+        let private: Vec<&str> = self.options().credential_fields.iter().map(|n| &n[..]).collect();
         let follow = &hop.follow;
         for (name, value) in inner.headers.as_headers().iter() {
             let kept = follow.keeps(name, &private);
@@ -327,12 +425,12 @@ impl Request {
     fn draft(&self) -> Draft {
         let inner = &self.inner;
         Draft {
-            target: inner.target.clone(),
+            target: inner.origin.shared.target.clone(),
             method: inner.method.clone(),
             headers: inner.headers.clone(),
             body: inner.body.clone(),
             tag: inner.tag,
-            options: Arc::clone(&inner.options),
+            options: Arc::clone(self.options()),
             credentials: inner.credentials.clone(),
             verbatim: inner.verbatim.clone(),
         }
@@ -435,15 +533,25 @@ struct Draft {
 impl Draft {
     fn compile(mut self) -> Result<Request, BuildError> {
         if let Some(head) = self.verbatim.take() {
-            return self.compile_verbatim(head);
+            let origin = CompiledOrigin::compile(self.target, self.options, head.upgrades)?;
+            return origin.verbatim_request(head, self.body, self.tag);
         }
         if self.credentials.is_none() {
             self.credentials = self.login()?;
         }
         let headers = self.complete()?;
         let upgrades = headers.as_headers().get("upgrade").is_some();
-        let key = Hashed::new(self.options.key(&self.target, upgrades)?);
-        let mut inner = self.inner(headers, key);
+        let origin = CompiledOrigin::compile(self.target, self.options, upgrades)?;
+        let mut inner = Inner {
+            origin,
+            method: self.method,
+            headers,
+            body: self.body,
+            tag: self.tag,
+            credentials: self.credentials,
+            encoded: None,
+            verbatim: None,
+        };
         let bytes = match &inner.body {
             RequestBody::Empty => Some(Bytes::new()),
             RequestBody::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
@@ -462,50 +570,6 @@ impl Draft {
         inner = Arc::into_inner(request.inner).expect("made above, and not shared");
         inner.encoded = Some(encoded);
         Ok(Request { inner: Arc::new(inner) })
-    }
-
-    /// The head is the caller's. Its fields are parsed only if the connection may be one of HTTP/2.
-    fn compile_verbatim(self, head: VerbatimHead) -> Result<Request, BuildError> {
-        let key = Hashed::new(self.options.key(&self.target, head.upgrades)?);
-        let headers = match key.key().protocol {
-            Protocol::Http1 => HeaderBuf::new(),
-            Protocol::Negotiated | Protocol::Http2 => {
-                let bad = |_| BuildError::Field(self.method.clone().into());
-                head.to_fields().map_err(bad)?
-            }
-        };
-        let mut inner = self.inner(headers, key);
-        inner.encoded = match &inner.body {
-            RequestBody::Empty => Some(EncodedRequest::verbatim(&head, b"")),
-            RequestBody::Bytes(bytes)
-                if bytes.len() <= ENCODED_BODY_MAX && !head.expects_continue =>
-            {
-                Some(EncodedRequest::verbatim(&head, bytes))
-            }
-            RequestBody::Bytes(_)
-            | RequestBody::File(_)
-            | RequestBody::Segments(_)
-            | RequestBody::Stream(_) => None,
-        };
-        inner.verbatim = Some(head);
-        Ok(Request { inner: Arc::new(inner) })
-    }
-
-    fn inner(self, headers: HeaderBuf, key: Hashed) -> Inner {
-        let silence_timeouts = SilenceTimeouts::new(&self.options);
-        Inner {
-            silence_timeouts,
-            target: self.target,
-            method: self.method,
-            headers,
-            body: self.body,
-            tag: self.tag,
-            options: self.options,
-            credentials: self.credentials,
-            key,
-            encoded: None,
-            verbatim: None,
-        }
     }
 
     /// The netrc login of this host.

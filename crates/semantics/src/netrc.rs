@@ -16,12 +16,12 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The logins of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Netrc {
     entries: Vec<NetrcEntry>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct NetrcEntry {
     /// `None` is the default entry, for all hosts.
     host: Option<Box<str>>,
