@@ -83,10 +83,13 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
     /// not use one that its peer has closed.
     pub fn check_unwatched(&mut self, now: Instant) {
         self.selector.close_forgotten();
-        let unwatched = self.selector.unwatched();
-        let known = unwatched.iter().filter_map(|(fd, tag)| Some((*tag, self.descriptor(*fd)?)));
-        let (tags, mut entries): (Vec<_>, Vec<_>) =
-            known.map(|(tag, fd)| (tag, PollEntry::new(fd))).unzip();
+        let (mut tags, mut entries) = (Vec::new(), Vec::new());
+        for (fd, tag) in self.selector.unwatched() {
+            if let Some(fd) = self.descriptor(fd) {
+                tags.push(tag);
+                entries.push(PollEntry::new(fd));
+            }
+        }
         if entries.is_empty() || sys::poll_now(&mut entries).is_err() {
             return; // out of memory: a closed socket is found by its use
         }
@@ -99,6 +102,12 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
         if is_ready {
             self.perform(now);
         }
+    }
+
+    /// Reports the sockets that the engine has excluded from the loop, and that remained in it
+    /// ([`ExternalLoop::lingering`]). Call it at the latest when nothing is left to wait for.
+    pub fn release_excluded(&mut self) {
+        self.selector.release_excluded();
     }
 
     /// The local address of a socket; `None` if it is closed, or a Unix socket. Costs a system

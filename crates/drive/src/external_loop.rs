@@ -4,7 +4,7 @@
 //! Changes are merged. Within a turn a descriptor's interest may change many times; the application
 //! receives at most one [`Change`] for it, and none if the net effect is nothing.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
@@ -68,10 +68,12 @@ pub enum Change {
 /// ```
 #[derive(Debug, Default)]
 pub struct ExternalLoop {
-    trusts_short_reads: bool,      // the loop is level-triggered or one-shot
-    watched: Vec<Option<Watched>>, // by descriptor
+    trusts_short_reads: bool, // the loop is level-triggered or one-shot
+    lingers: bool,            // excluded descriptors are reported when they are released
+    watched: BTreeMap<RawFd, Watched>,
     changed: VecDeque<RawFd>,
     excluded: BTreeSet<RawFd>,
+    lingering: Vec<RawFd>, // excluded, and not reported yet
     retired: VecDeque<OwnedFd>,
     borrowed: VecDeque<RawFd>,  // to be forgotten, and closed elsewhere
     forgotten: Option<OwnedFd>, // reported, and open until the next call
@@ -87,6 +89,7 @@ struct Watched {
     changed: bool,
     again: bool,    // to be reported even if it is the same
     excluded: bool, // by the engine: not waited for at all
+    lingers: bool,  // excluded, but still in the application's loop
 }
 
 impl Watched {
@@ -112,9 +115,25 @@ impl ExternalLoop {
         Self { trusts_short_reads: true, ..Self::default() }
     }
 
+    /// As [`ExternalLoop::level_triggered`], but a socket that the engine excludes remains in the
+    /// application's loop until [`crate::Reactor::release_excluded`]. If it is used again before
+    /// that, there is nothing to report: a loop over epoll saves two calls per request.
+    pub fn lingering() -> Self {
+        Self { lingers: true, ..Self::level_triggered() }
+    }
+
     pub(crate) fn tag(&self, fd: RawFd) -> Option<Tag> {
-        let at = usize::try_from(fd).ok()?;
-        self.watched.get(at)?.map(|watched| watched.tag)
+        self.watched.get(&fd).map(|watched| watched.tag)
+    }
+
+    /// Excluded sockets that remained in the application's loop are reported.
+    pub(crate) fn release_excluded(&mut self) {
+        for fd in self.lingering.drain(..) {
+            if let Some(watched) = self.watched.get_mut(&fd) {
+                watched.lingers = false;
+                queue(&mut self.changed, fd, watched);
+            }
+        }
     }
 
     /// Descriptors are forgotten first, so that a number is never reported for two descriptors.
@@ -134,8 +153,12 @@ impl ExternalLoop {
             }
         }
         while let Some(fd) = self.changed.pop_front() {
-            let Some(watched) = self.slot(fd) else { continue }; // retired since
+            let Some(watched) = self.watched.get_mut(&fd) else { continue }; // retired since
             watched.changed = false;
+            if watched.lingers {
+                self.lingering.push(fd);
+                continue;
+            }
             if watched.is_paused() {
                 let (reported, user) = (watched.reported.take(), watched.user.take());
                 match reported {
@@ -161,9 +184,8 @@ impl ExternalLoop {
 
     /// Attaches the application's value to a descriptor that was reported to it.
     pub(crate) fn assign(&mut self, fd: RawFd, user: u64) -> bool {
-        let at = usize::try_from(fd).unwrap_or(usize::MAX);
-        match self.watched.get_mut(at) {
-            Some(Some(watched)) if watched.reported.is_some() => {
+        match self.watched.get_mut(&fd) {
+            Some(watched) if watched.reported.is_some() => {
                 watched.user = Some(user);
                 true
             }
@@ -172,20 +194,19 @@ impl ExternalLoop {
     }
 
     pub(crate) fn user(&self, fd: RawFd) -> Option<u64> {
-        self.watched.get(usize::try_from(fd).ok()?)?.as_ref()?.user
+        self.watched.get(&fd)?.user
     }
 
     /// The descriptors that the application waits for.
     pub(crate) fn watched(&self) -> Vec<(RawFd, Tag)> {
-        let reported = |(watched, fd): (&Option<Watched>, RawFd)| {
-            watched.filter(|watched| watched.reported.is_some()).map(|watched| (fd, watched.tag))
-        };
-        self.watched.iter().zip(0..).filter_map(reported).collect()
+        let reported = self.watched.iter().filter(|(_, watched)| watched.reported.is_some());
+        reported.map(|(fd, watched)| (*fd, watched.tag)).collect()
     }
 
-    /// The descriptors that are excluded from the application's loop.
-    pub(crate) fn unwatched(&self) -> Vec<(RawFd, Tag)> {
-        self.excluded.iter().filter_map(|fd| Some((*fd, self.tag(*fd)?))).collect()
+    /// The descriptors that are excluded from the application's loop, and not in it any more.
+    pub(crate) fn unwatched(&self) -> impl Iterator<Item = (RawFd, Tag)> {
+        let known = self.excluded.iter().filter_map(|fd| Some((*fd, self.watched.get(fd)?)));
+        known.filter(|(_, it)| !it.lingers).map(|(fd, it)| (fd, it.tag))
     }
 
     /// A retired descriptor, as long as it is open.
@@ -202,16 +223,14 @@ impl ExternalLoop {
 
     /// A `Forget` for `fd`, if it was reported.
     fn forget(&mut self, fd: RawFd) -> Option<Change> {
-        let watched = self.slot(fd).take()?;
+        let watched = self.watched.remove(&fd)?;
         watched.reported.map(|_| Change::Forget { fd, user: watched.user })
     }
+}
 
-    fn slot(&mut self, fd: RawFd) -> &mut Option<Watched> {
-        let at = usize::try_from(fd).expect("open descriptors are not negative");
-        if self.watched.len() <= at {
-            self.watched.resize(at + 1, None);
-        }
-        &mut self.watched[at]
+fn queue(changed: &mut VecDeque<RawFd>, fd: RawFd, watched: &mut Watched) {
+    if !std::mem::replace(&mut watched.changed, true) {
+        changed.push_back(fd);
     }
 }
 
@@ -237,8 +256,7 @@ impl Selector for ExternalLoop {
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
         let (user, reported) = (None, None);
-        debug_assert!(self.slot(number).is_none(), "a number is registered once while it is open");
-        *self.slot(number) = Some(Watched {
+        let watched = Watched {
             tag,
             user,
             reported,
@@ -246,25 +264,26 @@ impl Selector for ExternalLoop {
             changed: true,
             again: false,
             excluded: false,
-        });
+            lingers: false,
+        };
+        let before = self.watched.insert(number, watched);
+        debug_assert!(before.is_none(), "a number is registered once while it is open");
         self.changed.push_back(number);
         Ok(())
     }
 
     fn set_interest(&mut self, fd: BorrowedFd<'_>, _: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
-        if let Some(watched) = self.slot(number) {
+        if let Some(watched) = self.watched.get_mut(&number) {
             watched.wanted = interest;
-            if !std::mem::replace(&mut watched.changed, true) {
-                self.changed.push_back(number);
-            }
+            queue(&mut self.changed, number, watched);
         }
         Ok(())
     }
 
     fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         self.set_interest(fd, tag, interest)?;
-        if let Some(watched) = self.slot(fd.as_raw_fd()) {
+        if let Some(watched) = self.watched.get_mut(&fd.as_raw_fd()) {
             watched.again = true;
         }
         Ok(())
@@ -272,11 +291,11 @@ impl Selector for ExternalLoop {
 
     fn set_watched(&mut self, fd: BorrowedFd<'_>, on: bool) {
         let number = fd.as_raw_fd();
-        let Some(watched) = self.slot(number) else { return }; // it could not be registered
+        // It is missing if it could not be registered.
+        let Some(watched) = self.watched.get_mut(&number) else { return };
         watched.excluded = !on;
-        if !std::mem::replace(&mut watched.changed, true) {
-            self.changed.push_back(number);
-        }
+        watched.lingers = self.lingers && !on && watched.reported.is_some();
+        queue(&mut self.changed, number, watched);
         match on {
             true => self.excluded.remove(&number),
             false => self.excluded.insert(number),
@@ -290,5 +309,42 @@ impl Selector for ExternalLoop {
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.timer = Some(deadline);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::reactor::READ;
+
+    /// Excluded and used again within a turn of the application: it has nothing to do. Otherwise it
+    /// is reported when it is released, or closed.
+    #[test]
+    fn excluded_descriptors_linger_until_they_are_released() {
+        let mut changes = ExternalLoop::lingering();
+        let (socket, _peer) = UnixStream::pair().expect("a pair");
+        let fd = socket.as_raw_fd();
+        changes.watch(socket.as_fd(), Tag::Waker, READ).expect("registered");
+        assert!(matches!(changes.poll(), Some(Change::Watch { .. })));
+        changes.set_watched(socket.as_fd(), false);
+        assert_eq!((changes.poll(), changes.unwatched().count()), (None, 0));
+        changes.set_watched(socket.as_fd(), true);
+        changes.release_excluded();
+        assert_eq!(changes.poll(), None);
+        changes.set_watched(socket.as_fd(), false);
+        assert_eq!(changes.poll(), None);
+        changes.release_excluded();
+        let forget = Some(Change::Forget { fd, user: None });
+        assert_eq!((changes.poll(), changes.poll()), (forget, None));
+        assert_eq!(changes.unwatched().collect::<Vec<_>>(), [(fd, Tag::Waker)]);
+        changes.set_watched(socket.as_fd(), true);
+        assert!(matches!(changes.poll(), Some(Change::Watch { .. })));
+        changes.set_watched(socket.as_fd(), false);
+        assert_eq!(changes.poll(), None);
+        changes.retire(socket.into());
+        changes.release_excluded();
+        assert_eq!((changes.poll(), changes.poll()), (forget, None));
     }
 }
