@@ -8,7 +8,7 @@ use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::easy_options::{Argument, EasyOptions};
 use crate::forms::{FormNode, FormTree};
-use crate::handles::{Easy, EasyState, Multi};
+use crate::handles::{Easy, EasyState, Membership, Multi};
 use crate::header_list::HeaderList;
 use crate::info::{self, InfoId, InfoValue, TransferInfo};
 use crate::option::OptionId;
@@ -27,6 +27,7 @@ impl Easy {
             multi: RefCell::default(),
             form: FormNode::root(),
             private: RefCell::default(),
+            membership: Membership::default(),
         })
     }
 

@@ -73,7 +73,7 @@ impl Application for EventQueue {
                 let shown = received.len().min(judged.max(STATUS_LINE_SHOWN));
                 HopEvent::MalformedHead(received[..shown].to_vec(), judged)
             }
-            TransferEvent::Trailers(fields) => HopEvent::Trailers(section(b"", fields)),
+            TransferEvent::Trailers(fields) => HopEvent::Trailers(section(fields, String::new)),
             TransferEvent::Data(bytes) => HopEvent::Data(bytes),
             TransferEvent::Writable => HopEvent::Writable,
             TransferEvent::Upgraded => HopEvent::Upgraded,
@@ -86,19 +86,24 @@ impl Application for EventQueue {
 impl ReceivedHead {
     fn new(response: Response<'_>, len: Option<u64>, is_interim: bool) -> Self {
         let Response { status, version, headers, .. } = response;
-        let start_line = match version {
+        let bytes = section(headers, || match version {
             Version::Http2 => format!("HTTP/2 {status} \r\n"),
             Version::Http10 => format!("HTTP/1.0 {status}\r\n"),
             Version::Http09 | Version::Http11 => format!("HTTP/1.1 {status}\r\n"),
-        };
-        let bytes = section(start_line.as_bytes(), headers);
+        });
         let status = if version == Version::Http09 { 0 } else { status };
         Self { bytes, status, version, is_interim, len }
     }
 
     /// The lines, each with its end.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.split_inclusive(|byte| *byte == b'\n')
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            let (line, behind) = rest.split_at(end);
+            rest = behind;
+            (!line.is_empty()).then_some(line)
+        })
     }
 
     /// The values of all fields of a name.
@@ -123,11 +128,11 @@ impl ReceivedHead {
 }
 
 /// The lines of a section as they were received; in HTTP/2, in the form of HTTP/1.
-fn section(start_line: &[u8], fields: Headers<'_>) -> Vec<u8> {
+fn section(fields: Headers<'_>, start_line: impl FnOnce() -> String) -> Vec<u8> {
     if let Some(received) = fields.received() {
         return received.to_vec();
     }
-    let mut bytes = start_line.to_vec();
+    let mut bytes = start_line().into_bytes();
     for (name, value) in fields.iter() {
         for piece in [name, b": ", value, b"\r\n"] {
             bytes.extend_from_slice(piece);

@@ -1,10 +1,11 @@
 //! A multi handle that uses the connections of a share for a while.
 
-use crate::handles::Multi;
+use std::rc::Weak;
+
+use crate::handles::{Multi, WatchedSocket};
 use crate::multi::new_reactor;
 use crate::shared_clients::SharedClient;
 use crate::values::CPointer;
-use crate::watched::WatchedSocket;
 
 impl SharedClient {
     pub(crate) fn new() -> Self {
@@ -21,12 +22,12 @@ impl Multi {
         while reactor.engine.application_mut().pop().is_some() {}
         let tls = self.tls.replace(tls);
         let unassigned =
-            |(fd, what)| WatchedSocket { fd, what, assigned: CPointer::NULL, easy: CPointer::NULL };
+            |(fd, what)| (fd, WatchedSocket { what, assigned: CPointer::NULL, easy: Weak::new() });
         let mut sockets = self.sockets.borrow_mut();
         let watched = watched.into_iter().map(unassigned).collect();
         let before = std::mem::replace(&mut sockets.watched, watched);
         sockets.timer = None;
-        let watched = before.into_iter().map(|socket| (socket.fd, socket.what)).collect();
+        let watched = before.into_iter().map(|(fd, socket)| (fd, socket.what)).collect();
         SharedClient { reactor, tls, watched }
     }
 }

@@ -1,9 +1,11 @@
 //! What easy and multi handles hold. They name each other, so they are in one module.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Instant;
 
 use fulmar_client::{Client, TransferId};
 use fulmar_drive::{ExternalLoop, Reactor};
@@ -18,12 +20,12 @@ use crate::events::EventQueue;
 use crate::forms::FormNode;
 use crate::header_list::HeaderList;
 use crate::info::TransferInfo;
+use crate::known_origin::KnownOrigin;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
 use crate::share::DataShare;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
-use crate::watched::WatchedSockets;
 
 /// An easy handle. Nothing of it is borrowed while C runs, so that callbacks may use it.
 #[derive(Debug)]
@@ -37,6 +39,18 @@ pub struct Easy {
     pub(crate) form: Rc<FormNode>,
     /// The multi handle of `curl_easy_perform`, with its connections.
     pub(crate) private: RefCell<Option<Rc<Multi>>>,
+    pub(crate) membership: Membership,
+}
+
+/// In which lists of its multi handle an easy handle is. Lists are searched only if it is there:
+/// the cost of a transfer must not depend on how many others there are.
+#[derive(Debug, Default)]
+pub(crate) struct Membership {
+    /// Its number in [`Multi::added`].
+    pub(crate) number: Cell<usize>,
+    pub(crate) is_pending: Cell<bool>,
+    pub(crate) is_running: Cell<bool>,
+    pub(crate) has_message: Cell<bool>,
 }
 
 /// What an easy handle keeps.
@@ -68,10 +82,13 @@ pub struct Multi {
     pub(crate) sockets: RefCell<WatchedSockets>,
     /// The connections that NTLM authenticates.
     pub(crate) ntlm: RefCell<NtlmLanes>,
+    pub(crate) origin: RefCell<KnownOrigin>,
     /// The TLS configurations of its transfers.
     pub(crate) tls: RefCell<Vec<ClientTls>>,
-    /// All handles in it, in the order of their addition.
-    pub(crate) added: RefCell<Vec<Rc<Easy>>>,
+    /// All handles in it, by the number of their addition.
+    pub(crate) added: RefCell<BTreeMap<usize, Rc<Easy>>>,
+    /// Handles whose transfer has not ended.
+    pub(crate) running_count: Cell<usize>,
     /// Handles that were ever added.
     pub(crate) added_count: Cell<usize>,
     /// Handles by the index of their client's transfer.
@@ -86,6 +103,23 @@ pub struct Multi {
     /// A function has panicked: the tables may be half changed.
     pub(crate) is_poisoned: Cell<bool>,
     pub(crate) this: Weak<Self>,
+}
+
+/// The descriptors that are waited for, and what the application knows of them.
+#[derive(Debug, Default)]
+pub(crate) struct WatchedSockets {
+    pub(crate) watched: BTreeMap<RawFd, WatchedSocket>,
+    /// The timer that was reported; `None`: none is set.
+    pub(crate) timer: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct WatchedSocket {
+    pub(crate) what: i32,
+    /// What `curl_multi_assign` has attached.
+    pub(crate) assigned: CPointer,
+    /// The handle that it was announced with.
+    pub(crate) easy: Weak<Easy>,
 }
 
 /// A request that is under way, and its handle.

@@ -25,13 +25,13 @@ pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
     method.to_vec()
 }
 
-/// The head of the current request, and the origin that it goes to.
+/// The head of the current request.
 pub(crate) fn write_head(
     state: &mut EasyState,
     custom: &CustomFields,
     body: &HopBody,
     auth: &AuthFields,
-) -> Result<(WrittenHead, String), Failure> {
+) -> Result<WrittenHead, Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
     let target = &transfer.target;
     let values = &state.options.values;
@@ -75,7 +75,7 @@ pub(crate) fn write_head(
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;
     state.info.effective_method.clone_from(&transfer.method);
     state.info.request_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
-    Ok((head, target.origin()))
+    Ok(head)
 }
 
 /// `CURL_HTTP_VERSION_1_0`.

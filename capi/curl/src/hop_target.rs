@@ -36,12 +36,12 @@ impl HopTarget {
         }
         let scheme = options.values.bytes(Id::DEFAULT_PROTOCOL);
         let scheme = scheme.filter(|_| memchr::memmem::find(text, b"://").is_none());
-        let text = match scheme {
-            Some(scheme) => [&scheme[..], b"://", text].concat(),
-            None => text.to_vec(),
-        };
         let mut parsed = CurlUrl::new();
-        parsed.set(UrlPart::Url, &text, flags).map_err(rejected)?;
+        match scheme {
+            Some(scheme) => parsed.set(UrlPart::Url, &[&scheme[..], b"://", text].concat(), flags),
+            None => parsed.set(UrlPart::Url, text, flags),
+        }
+        .map_err(rejected)?;
         Self::first(parsed, options)
     }
 
@@ -66,8 +66,8 @@ impl HopTarget {
             Failure { text: text.into(), ..rejected(code) }
         })?;
         let mut target = Self::of(parsed, options, true)?;
+        let has_port = target.parsed.has_port();
         // CURLOPT_PORT holds for the first host, as far as a redirect names no port.
-        let has_port = target.parsed.get(UrlPart::Port, UrlFlags::default()).is_ok();
         if let Some(port) = port_of(options).filter(|_| !has_port && target.host == self.host) {
             target.port = port;
         }
@@ -105,11 +105,9 @@ impl HopTarget {
 
     fn of(parsed: CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
         let get = |part, flags| parsed.get(part, flags);
-        let scheme = get(UrlPart::Scheme, UrlFlags::default()).map_err(rejected)?;
-        let is_secure = match &scheme[..] {
-            _ if !allows(&options.values, &scheme, is_redirect) => {
-                return Err(unsupported(&scheme));
-            }
+        let scheme = parsed.scheme().ok_or_else(|| rejected(UrlCode::NoScheme))?;
+        let is_secure = match scheme {
+            _ if !allows(&options.values, scheme, is_redirect) => return Err(unsupported(scheme)),
             b"http" => false,
             b"https" => true,
             other => return Err(unsupported(other)),
@@ -122,8 +120,6 @@ impl HopTarget {
                 format!("Too long host name (maximum is {HOST_LEN_MAX})"),
             ));
         }
-        let port = get(UrlPart::Port, UrlFlags::DEFAULT_PORT).map_err(rejected)?;
-        let port = std::str::from_utf8(&port).ok().and_then(|port| port.parse().ok());
         let mut path = get(UrlPart::Path, UrlFlags::URLENCODE).map_err(rejected)?;
         if let Ok(query) = get(UrlPart::Query, UrlFlags::default()) {
             path.push(b'?');
@@ -131,8 +127,11 @@ impl HopTarget {
         }
         Ok(Self {
             is_secure,
-            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: port.ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
+            host: match host.starts_with('[') {
+                true => host.trim_matches(['[', ']']).to_owned(),
+                false => host,
+            },
+            port: parsed.port_number().ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
             path,
             user: credential(&parsed, UrlPart::User)?,
             password: credential(&parsed, UrlPart::Password)?,
@@ -143,11 +142,12 @@ impl HopTarget {
 
     /// The value of `Host`: without the port that belongs to the scheme.
     pub(crate) fn host_field(&self) -> String {
-        let host = self.bracketed();
-        match (self.is_secure, self.port) {
-            (true, 443) | (false, 80) => host,
-            (_, port) => format!("{host}:{port}"),
+        let mut host = self.bracketed();
+        if !matches!((self.is_secure, self.port), (true, 443) | (false, 80)) {
+            host.push(':');
+            host.push_str(&self.port.to_string());
         }
+        host
     }
 
     /// The origin as a URL, which selects the connection.
@@ -157,10 +157,12 @@ impl HopTarget {
     }
 
     fn bracketed(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]", self.host),
-            false => self.host.clone(),
-        }
+        let mut text = String::with_capacity(self.host.len() + "[]:65535".len());
+        let is_ipv6 = self.host.contains(':');
+        text.push_str(if is_ipv6 { "[" } else { "" });
+        text.push_str(&self.host);
+        text.push_str(if is_ipv6 { "]" } else { "" });
+        text
     }
 }
 

@@ -1,11 +1,10 @@
 //! The requests of a transfer: the first one, and those that responses lead to.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_client::{Done, ExchangeFacts, Request, RequestBody, VerbatimHead};
+use fulmar_client::{Done, ExchangeFacts, RequestBody, VerbatimHead};
 use fulmar_sys as sys;
 
 use crate::auth_state::LoginPair;
@@ -117,7 +116,7 @@ impl Multi {
         if easy.with_state(|state| state.auth.negotiates) {
             body.body = RequestBody::Empty;
         }
-        let (head, origin) = easy.with_state(|state| write_head(state, &custom, &body, &auth))?;
+        let head = easy.with_state(|state| write_head(state, &custom, &body, &auth))?;
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
         let is_empty = easy.with_state(|state| state.auth.negotiates);
         let body = match (body.body, head.is_chunked) {
@@ -133,11 +132,12 @@ impl Multi {
         verbatim.expects_continue = head.expects_continue;
         verbatim.closes =
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
-        let request = Request::with_verbatim_head(&origin, verbatim)
-            .body(body)
-            .options(Arc::new(options))
-            .build()
-            .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))?;
+        let request = easy.with_state(|state| {
+            let target = &state.transfer.as_ref().expect("its request is being started").target;
+            let origin = self.origin.borrow_mut().find(target, options);
+            let request = origin.and_then(|origin| origin.request(verbatim, body));
+            request.map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
+        })?;
         let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
         self.attach(id, easy);
         easy.with_state(|state| {

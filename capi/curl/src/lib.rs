@@ -70,7 +70,7 @@ mod forms;
 
 mod events;
 mod info;
-mod watched;
+mod known_origin;
 
 mod handles;
 

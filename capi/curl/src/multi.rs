@@ -19,6 +19,7 @@ use crate::easy_options::Argument;
 use crate::events::{EventQueue, HopEvent};
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
+use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 
 /// What an action is about.
@@ -41,10 +42,12 @@ impl Multi {
             reactor: RefCell::new(new_reactor()),
             sockets: RefCell::default(),
             ntlm: RefCell::default(),
+            origin: RefCell::default(),
             tls: RefCell::default(),
             is_poisoned: Cell::new(false),
             added: RefCell::default(),
             added_count: Cell::default(),
+            running_count: Cell::default(),
             active: RefCell::default(),
             pending: RefCell::default(),
             updated: RefCell::default(),
@@ -65,10 +68,14 @@ impl Multi {
         }
         self.refuse_recursion()?;
         easy.multi.replace(Weak::clone(&self.this));
-        self.added.borrow_mut().push(Rc::clone(easy));
-        self.added_count.update(|count| count + 1);
+        let number = self.added_count.get();
+        self.added_count.set(number + 1);
+        easy.membership.number.set(number);
+        self.added.borrow_mut().insert(number, Rc::clone(easy));
         easy.lock_for_addition(border);
-        self.pending.borrow_mut().push_back(Rc::clone(easy));
+        easy.membership.is_running.set(true);
+        self.running_count.update(|count| count + 1);
+        self.queue_hop(easy);
         self.report(border)
     }
 
@@ -84,11 +91,13 @@ impl Multi {
         }
         self.refuse_recursion()?;
         self.detach(easy);
-        self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
-        self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
-        self.added.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        self.forget_pending(easy);
+        if easy.membership.has_message.take() {
+            self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
+        }
+        self.added.borrow_mut().remove(&easy.membership.number.get());
         self.forget_updated(easy);
-        easy.with_state(|state| state.transfer = None);
+        self.take_transfer(easy);
         easy.multi.replace(Weak::new());
         easy.lock_for_removal(border);
         self.report(border)
@@ -100,7 +109,7 @@ impl Multi {
     /// A callback is running.
     pub fn close(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
         self.refuse_recursion()?;
-        let added: Vec<_> = self.added.borrow().clone();
+        let added: Vec<_> = self.added.borrow().values().cloned().collect();
         for easy in added {
             self.remove(&easy, border)?;
         }
@@ -130,15 +139,13 @@ impl Multi {
         }
         let mut messages = self.messages.borrow_mut();
         let (easy, code) = messages.pop_front()?;
+        easy.membership.has_message.set(false);
         Some((easy, code, messages.len()))
     }
 
     /// Transfers that have not ended.
     pub fn running(&self) -> usize {
-        let has_transfer = |easy: &&Rc<Easy>| easy.state.borrow().transfer.is_some();
-        let begun = self.added.borrow().iter().filter(has_transfer).count();
-        let pending = self.pending.borrow();
-        begun + pending.iter().filter(|easy| !has_transfer(easy)).count()
+        self.running_count.get()
     }
 
     /// Lets transfers proceed (curl_multi_perform(3), curl_multi_socket_action(3)).
@@ -170,6 +177,11 @@ impl Multi {
         self.drain(border);
         self.update_all(matches!(action, MultiAction::Socket(..)), border);
         self.drain(border);
+        // Connections that have become idle remain in the application's loop until the transfers
+        // that follow have been started: most of them are used again.
+        if !matches!(action, MultiAction::Socket(..)) {
+            self.reactor.borrow_mut().release_excluded();
+        }
         self.report(border)
     }
 
@@ -179,6 +191,9 @@ impl Multi {
             let next = self.reactor.borrow_mut().engine.application_mut().pop();
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
+                    if matches!(event, HopEvent::Done(_)) {
+                        self.active.borrow_mut()[id.index()] = None;
+                    }
                     self.deliver(&easy, event, border);
                     self.update_or_finish(&easy, border);
                 }
@@ -237,12 +252,29 @@ impl Multi {
     }
 
     fn pop_pending(&self) -> Option<Rc<Easy>> {
-        self.pending.borrow_mut().pop_front()
+        let easy = self.pending.borrow_mut().pop_front()?;
+        easy.membership.is_pending.set(false);
+        Some(easy)
     }
 
     /// Another request of a transfer is to be started.
     pub(crate) fn queue_hop(&self, easy: &Rc<Easy>) {
+        easy.membership.is_pending.set(true);
         self.pending.borrow_mut().push_back(Rc::clone(easy));
+    }
+
+    fn forget_pending(&self, easy: &Rc<Easy>) {
+        if easy.membership.is_pending.take() {
+            self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        }
+    }
+
+    /// Ends the transfer of a handle, if it has one.
+    fn take_transfer(&self, easy: &Easy) -> Option<Box<EasyTransfer>> {
+        if easy.membership.is_running.take() {
+            self.running_count.update(|count| count - 1);
+        }
+        easy.with_state(|state| state.transfer.take())
     }
 
     /// A request of a transfer is under way.
@@ -269,10 +301,10 @@ impl Multi {
     }
 
     /// The handle whose transfer a descriptor serves.
-    pub(crate) fn handle_of(&self, tag: Tag) -> CPointer {
-        let Tag::Socket(socket) = tag else { return CPointer::NULL };
-        let id = self.reactor.borrow_mut().engine.owner(socket);
-        id.and_then(|id| self.easy_of(id)).map_or(CPointer::NULL, |easy| easy.handle())
+    pub(crate) fn owner_of(&self, tag: Tag) -> Option<Rc<Easy>> {
+        let Tag::Socket(socket) = tag else { return None };
+        let id = self.reactor.borrow_mut().engine.owner(socket)?;
+        self.easy_of(id)
     }
 
     /// A transfer has ended.
@@ -284,7 +316,7 @@ impl Multi {
     ) {
         self.note_unfinished(easy);
         self.detach(easy);
-        self.pending.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        self.forget_pending(easy);
         self.forget_updated(easy);
         let code = match &result {
             Ok(()) => CurlCode::Ok,
@@ -293,11 +325,11 @@ impl Multi {
                 failure.code
             }
         };
-        easy.with_state(|state| {
-            if let Some(transfer) = state.transfer.take() {
-                state.info.total = sys::now().saturating_duration_since(transfer.started);
-            }
-        });
+        if let Some(transfer) = self.take_transfer(easy) {
+            let total = sys::now().saturating_duration_since(transfer.started);
+            easy.with_state(|state| state.info.total = total);
+        }
+        easy.membership.has_message.set(true);
         self.messages.borrow_mut().push_back((Rc::clone(easy), code));
     }
 
@@ -345,7 +377,7 @@ pub(crate) fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
         ..Config::default()
     };
     let client = Client::new(sys::now(), sys::wall_clock(), EventQueue::default(), config);
-    let mut reactor = Reactor::new(client, ExternalLoop::level_triggered());
+    let mut reactor = Reactor::new(client, ExternalLoop::lingering());
     reactor.set_resolver(Box::new(fulmar_names::Names::new(fulmar_names::Options::default())));
     reactor
 }

@@ -6,7 +6,7 @@ use crate::values::CPointer;
 impl Multi {
     /// All easy handles, in the order of their addition (curl_multi_get_handles(3)).
     pub fn handles(&self) -> Vec<CPointer> {
-        self.added.borrow().iter().map(|easy| easy.handle()).collect()
+        self.added.borrow().values().map(|easy| easy.handle()).collect()
     }
 
     /// A number of handles (curl_multi_get_offt(3)); `None` if `info` is unknown.

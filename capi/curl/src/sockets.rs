@@ -1,6 +1,7 @@
 //! What the application's loop waits for: descriptors and a timer, as callbacks and as `poll(2)`.
 
 use std::os::fd::RawFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{Change, Interest, Tag};
@@ -9,13 +10,16 @@ use sys::{Events, PollSet};
 
 use crate::border::{CBorder, POLL_IN, POLL_OUT, POLL_REMOVE, SocketCall};
 use crate::code::MultiCode;
-use crate::handles::Multi;
+use crate::handles::{Multi, WatchedSocket};
 use crate::values::CPointer;
-use crate::watched::WatchedSocket;
 
 impl Multi {
     /// Reports the changes of descriptors and of the timer to the application.
     pub(crate) fn report(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
+        // Transfers whose messages have not been read are likely to be followed by others.
+        if self.running() == 0 && self.messages.borrow().is_empty() {
+            self.reactor.borrow_mut().release_excluded();
+        }
         while let Some(change) = self.next_change() {
             match change {
                 Change::Watch { fd, interest, tag, .. } => {
@@ -34,43 +38,36 @@ impl Multi {
 
     fn report_watch(&self, (fd, interest): (RawFd, Interest), tag: Tag, border: &dyn CBorder) {
         let what = what_of(interest);
-        let easy = self.handle_of(tag);
+        let easy = self.owner_of(tag).map(|easy| Rc::downgrade(&easy)).unwrap_or_default();
         let mut sockets = self.sockets.borrow_mut();
-        let socket = match sockets.find(fd) {
-            Some(socket) if socket.what == what => return,
-            Some(socket) => {
-                socket.what = what;
-                socket.easy = easy;
-                *socket
-            }
-            None => {
-                let assigned = CPointer::NULL;
-                sockets.watched.push(WatchedSocket { fd, what, assigned, easy });
-                sockets.watched[sockets.watched.len() - 1]
-            }
-        };
+        let before = sockets.watched.get(&fd);
+        if before.is_some_and(|socket| socket.what == what) {
+            return;
+        }
+        let assigned = before.map_or(CPointer::NULL, |socket| socket.assigned);
+        let socket = WatchedSocket { what, assigned, easy };
+        sockets.watched.insert(fd, socket.clone());
         drop(sockets);
-        self.call_socket(socket, what, border);
+        self.call_socket(fd, &socket, what, border);
     }
 
     pub(crate) fn report_removal(&self, fd: RawFd, border: &dyn CBorder) {
         let mut sockets = self.sockets.borrow_mut();
-        let Some(at) = sockets.watched.iter().position(|socket| socket.fd == fd) else { return };
-        let socket = sockets.watched.swap_remove(at);
+        let Some(socket) = sockets.watched.remove(&fd) else { return };
         drop(sockets);
-        self.call_socket(socket, POLL_REMOVE, border);
+        self.call_socket(fd, &socket, POLL_REMOVE, border);
     }
 
-    fn call_socket(&self, socket: WatchedSocket, what: i32, border: &dyn CBorder) {
+    fn call_socket(&self, fd: RawFd, socket: &WatchedSocket, what: i32, border: &dyn CBorder) {
         let options = self.options.borrow();
         let call = SocketCall {
             function: options.socket_function,
             user: options.socket_data,
-            easy: socket.easy,
+            easy: socket.easy.upgrade().map_or(CPointer::NULL, |easy| easy.handle()),
         };
         drop(options);
         if !call.function.is_null() {
-            self.call(|| border.socket(call, socket.fd, what, socket.assigned));
+            self.call(|| border.socket(call, fd, what, socket.assigned));
         }
     }
 
@@ -116,7 +113,7 @@ impl Multi {
     /// # Errors
     /// It is none of this handle's.
     pub fn assign(&self, fd: RawFd, user: CPointer) -> Result<(), MultiCode> {
-        match self.sockets.borrow_mut().find(fd) {
+        match self.sockets.borrow_mut().watched.get_mut(&fd) {
             Some(socket) => {
                 socket.assigned = user;
                 Ok(())
@@ -128,7 +125,7 @@ impl Multi {
     /// The descriptors and what to wait for, in the way of [`POLL_IN`] and [`POLL_OUT`]
     /// (curl_multi_fdset(3)).
     pub fn descriptors(&self) -> Vec<(RawFd, i32)> {
-        self.sockets.borrow().watched.iter().map(|socket| (socket.fd, socket.what)).collect()
+        self.sockets.borrow().watched.iter().map(|(fd, socket)| (*fd, socket.what)).collect()
     }
 
     /// True if there is a descriptor to wait for.
@@ -166,8 +163,8 @@ impl Multi {
     /// Appends the descriptors of all transfers.
     pub fn push_descriptors(&self, set: &mut PollSet) {
         let reactor = self.reactor.borrow();
-        for socket in &self.sockets.borrow().watched {
-            if let Some(fd) = reactor.descriptor(socket.fd) {
+        for (number, socket) in &self.sockets.borrow().watched {
+            if let Some(fd) = reactor.descriptor(*number) {
                 set.push(fd, events_of(socket.what));
             }
         }

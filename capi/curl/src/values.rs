@@ -1,12 +1,13 @@
 //! The values that `curl_easy_setopt` has stored, sorted by option.
 //!
 //! A handle has few of the 302 options set, so a short sorted list is smaller than fields for all,
-//! and a copy of it is what `curl_easy_duphandle` needs.
+//! and a copy of it is what `curl_easy_duphandle` needs. A transfer reads about 40 options, most of
+//! which are not set: a bit for each answers that.
 
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::option::OptionId;
+use crate::option::{OptionId, PLACES};
 
 /// An address of the application's: a function, or an argument for one. Only the border to C can
 /// use what is there.
@@ -44,6 +45,8 @@ pub enum OptionValue {
 #[derive(Clone, Debug, Default)]
 pub struct OptionValues {
     values: Vec<(OptionId, OptionValue)>,
+    /// A bit for each option in `values`.
+    present: [u64; PLACES / 64],
 }
 
 impl OptionValues {
@@ -80,7 +83,10 @@ impl OptionValues {
     pub fn set(&mut self, id: OptionId, value: OptionValue) {
         match self.find(id) {
             Ok(at) => self.values[at].1 = value,
-            Err(at) => self.values.insert(at, (id, value)),
+            Err(at) => {
+                self.values.insert(at, (id, value));
+                self.mark(id, true);
+            }
         }
     }
 
@@ -88,10 +94,24 @@ impl OptionValues {
     pub fn unset(&mut self, id: OptionId) {
         if let Ok(at) = self.find(id) {
             self.values.remove(at);
+            self.mark(id, false);
         }
     }
 
+    fn mark(&mut self, id: OptionId, is_present: bool) {
+        let Some(place) = id.place() else { return };
+        let (word, bit) = (&mut self.present[place / 64], 1 << (place % 64));
+        *word = if is_present { *word | bit } else { *word & !bit };
+    }
+
+    fn is_present(&self, id: OptionId) -> bool {
+        id.place().is_some_and(|place| self.present[place / 64] >> (place % 64) & 1 != 0)
+    }
+
     fn get(&self, id: OptionId) -> Option<&OptionValue> {
+        if !self.is_present(id) {
+            return None;
+        }
         self.find(id).ok().map(|at| &self.values[at].1)
     }
 

@@ -10,6 +10,19 @@ use table::{ALIASES, OPTIONS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OptionId(pub i32);
 
+impl OptionId {
+    /// The number without its kind: every option has another one.
+    pub(crate) const fn place(self) -> Option<usize> {
+        let place = (self.0.unsigned_abs() % KINDS) as usize;
+        if self.0 < 0 || place >= PLACES { None } else { Some(place) }
+    }
+}
+
+/// Numbers of a kind begin at a multiple of this.
+const KINDS: u32 = 10_000;
+/// More than the number of any option without its kind.
+pub(crate) const PLACES: usize = 384;
+
 /// The kind of an option's argument (`curl_easytype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -48,9 +61,23 @@ pub struct OptionInfo {
 impl OptionInfo {
     /// The option with a number; never by an older name.
     pub fn by_id(id: OptionId) -> Option<&'static Self> {
-        OPTIONS.iter().find(|option| option.id == id)
+        let at = POSITIONS.get(id.place()?).copied()?;
+        OPTIONS.get(at).filter(|option| option.id == id)
     }
 }
+
+/// Where an option is in [`OPTIONS`], by its number without its kind.
+static POSITIONS: [usize; PLACES] = {
+    let mut positions = [usize::MAX; PLACES];
+    let mut at = 0;
+    while at < OPTIONS.len() {
+        if let Some(place) = OPTIONS[at].id.place() {
+            positions[place] = at;
+        }
+        at += 1;
+    }
+    positions
+};
 
 /// All names in alphabetical order, older ones too, each with its option; true: an older name.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static OptionInfo, bool)> {
@@ -70,7 +97,8 @@ mod tests {
     fn numbers_are_unique_and_in_the_range_of_their_kind() {
         let mut seen = std::collections::BTreeSet::new();
         for OptionInfo { name, id, kind } in OPTIONS {
-            assert!(seen.insert(*id), "{name}");
+            assert!(seen.insert(id.place().expect("in range")), "{name}");
+            assert_eq!(OptionInfo::by_id(*id).map(|option| option.name), Some(*name));
             let base = match kind {
                 OptionKind::Long | OptionKind::Values => 0,
                 OptionKind::Object | OptionKind::Text | OptionKind::List | OptionKind::Callback => {

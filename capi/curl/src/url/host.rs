@@ -20,6 +20,11 @@ impl UrlHost {
         if text.starts_with(b"[") {
             return ipv6(text);
         }
+        // In its usual form, it is normalized already.
+        let is_usual = std::str::from_utf8(text).is_ok_and(|it| it.parse::<Ipv4Addr>().is_ok());
+        if is_usual {
+            return Ok(Self { name: text.to_vec(), zone_id: None });
+        }
         if let Some(address) = ipv4(text) {
             return Ok(Self { name: address.to_string().into_bytes(), zone_id: None });
         }
@@ -47,6 +52,9 @@ impl UrlHost {
 /// Up to four numbers with dots between them, decimal, octal or hexadecimal. The last number
 /// fills the remaining bytes (`inet_aton(3)`). Everything else is a name, also `256.1`.
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    if !text.first()?.is_ascii_digit() {
+        return None;
+    }
     let text = std::str::from_utf8(text).ok()?;
     let numbers = text.split('.').map(number).collect::<Option<Vec<u32>>>()?;
     let (last, leading) = numbers.split_last()?;

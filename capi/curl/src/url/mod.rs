@@ -23,6 +23,7 @@ mod scheme;
 
 pub use scheme::KnownScheme;
 
+use std::borrow::Cow;
 use std::ops::BitOr;
 
 use crate::code::UrlCode;
@@ -209,7 +210,10 @@ impl CurlUrl {
     pub fn get(&self, part: UrlPart, flags: UrlFlags) -> Result<Vec<u8>, UrlCode> {
         let decodes =
             flags.contains(UrlFlags::URLDECODE) && !matches!(part, UrlPart::Scheme | UrlPart::Port);
-        let port = self.port_text(self.scheme.as_deref(), flags);
+        let port = match part {
+            UrlPart::Port => self.port_text(self.scheme.as_deref(), flags),
+            _ => None,
+        };
         let (text, missing) = match part {
             UrlPart::Url => return self.full(flags),
             UrlPart::Scheme => (self.scheme.as_deref(), UrlCode::NoScheme),
@@ -240,8 +244,25 @@ impl CurlUrl {
         Ok(text)
     }
 
+    /// The scheme.
+    pub(crate) fn scheme(&self) -> Option<&[u8]> {
+        self.scheme.as_deref()
+    }
+
+    /// The number of the port: the scheme's, if there is none.
+    pub(crate) fn port_number(&self) -> Option<u16> {
+        let known = || self.scheme.as_deref().and_then(KnownScheme::find);
+        let port = self.port.as_ref().map(|port| port.number);
+        port.or_else(|| known().map(|known| known.default_port))
+    }
+
+    /// True if a port was given.
+    pub(crate) fn has_port(&self) -> bool {
+        self.port.is_some()
+    }
+
     fn set_url(&mut self, url: &[u8], flags: UrlFlags) -> Result<(), UrlCode> {
-        let is_absolute = scheme::scheme_of(url, flags.guesses()).is_some();
+        let is_absolute = scheme::is_absolute(url, flags.guesses());
         let base = if is_absolute { None } else { self.get(UrlPart::Url, flags).ok() };
         *self = match base {
             Some(base) => parse::parse(&path::resolve(&base, url), flags)?,
@@ -287,11 +308,11 @@ impl CurlUrl {
         }
     }
 
-    fn port_text(&self, scheme: Option<&[u8]>, flags: UrlFlags) -> Option<Vec<u8>> {
+    fn port_text(&self, scheme: Option<&[u8]>, flags: UrlFlags) -> Option<Cow<'_, [u8]>> {
         let known = scheme.and_then(KnownScheme::find);
         match (&self.port, known) {
             (None, Some(known)) if flags.contains(UrlFlags::DEFAULT_PORT) => {
-                Some(known.default_port.to_string().into_bytes())
+                Some(known.default_port.to_string().into_bytes().into())
             }
             (Some(port), Some(known))
                 if port.number == known.default_port
@@ -299,7 +320,7 @@ impl CurlUrl {
             {
                 None
             }
-            (port, _) => port.as_ref().map(|port| port.text.clone()),
+            (port, _) => port.as_ref().map(|port| Cow::Borrowed(&port.text[..])),
         }
     }
 
@@ -317,16 +338,21 @@ impl CurlUrl {
         let known = KnownScheme::find(scheme);
         let options =
             self.options.as_deref().filter(|_| known.is_none_or(|known| known.has_login_options));
-        let mut url = [scheme, b"://"].concat();
+        let path = self.path.as_deref().unwrap_or(b"/");
+        let mut url = Vec::with_capacity(scheme.len() + host.len() + path.len() + URL_ROOM);
+        url.extend(scheme);
+        url.extend(b"://");
         url.extend(self.user.as_deref().unwrap_or_default());
         push_part(&mut url, b":", self.password.as_deref());
         push_part(&mut url, b";", options);
         if self.user.is_some() || self.password.is_some() || options.is_some() {
             url.push(b'@');
         }
-        url.extend(self.host_in_url(host, flags)?);
+        match is_plain(host, flags) {
+            true => url.extend(host),
+            false => url.extend(self.host_in_url(host, flags)?),
+        }
         push_part(&mut url, b":", self.port_text(Some(scheme), flags).as_deref());
-        let path = self.path.as_deref().unwrap_or(b"/");
         if !path.starts_with(b"/") {
             url.push(b'/');
         }
@@ -383,5 +409,13 @@ fn push_part(url: &mut Vec<u8>, sign: &[u8], part: Option<&[u8]>) {
     }
 }
 
+/// True if a host is the same in a URL, whatever the flags are.
+fn is_plain(host: &[u8], flags: UrlFlags) -> bool {
+    let is_unchanged = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
+    !flags.contains(UrlFlags::URLENCODE) && host.iter().all(is_unchanged)
+}
+
+/// Room for the signs between the parts of a URL, and for a port.
+const URL_ROOM: usize = 16;
 /// The longest text of a part, and of a URL.
 pub const PART_LEN_MAX: usize = 8_000_000;

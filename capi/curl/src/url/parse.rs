@@ -192,7 +192,8 @@ fn parse_path(parsed: &mut CurlUrl, rest: &[u8], flags: UrlFlags) -> Result<(), 
             return Err(UrlCode::BadPath);
         }
         let as_is = flags.contains(UrlFlags::PATH_AS_IS);
-        parsed.path = Some(if as_is { path } else { remove_dot_segments(&path) });
+        let has_dots = path.first() == Some(&b'.') || memchr::memmem::find(&path, b"/.").is_some();
+        parsed.path = Some(if as_is || !has_dots { path } else { remove_dot_segments(&path) });
     }
     Ok(())
 }

@@ -23,10 +23,19 @@ impl KnownScheme {
 ///
 /// If schemes are guessed, `name:80` is a host and a port: a slash must follow the colon.
 pub(crate) fn scheme_of(url: &[u8], guesses: bool) -> Option<Vec<u8>> {
+    Some(url[..scheme_len(url, guesses)?].to_ascii_lowercase())
+}
+
+/// True if a URL begins with a scheme, under the rule of [`scheme_of`].
+pub(crate) fn is_absolute(url: &[u8], guesses: bool) -> bool {
+    scheme_len(url, guesses).is_some()
+}
+
+fn scheme_len(url: &[u8], guesses: bool) -> Option<usize> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let len = url.iter().take(SCHEME_LEN_MAX).take_while(|byte| is_part(**byte)).count();
     let ends = url.get(len) == Some(&b':') && (!guesses || url.get(len + 1) == Some(&b'/'));
-    (len > 0 && ends).then(|| url[..len].to_ascii_lowercase())
+    (len > 0 && ends).then_some(len)
 }
 
 /// The scheme that the first label of a host name suggests.
