@@ -6,16 +6,20 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
+
+enum { DESCRIPTORS_MAX = 65536 };
 
 /* The system calls of a request on an open connection. */
 enum call { SEND, RECV, POLL, EPOLL_CTL, EPOLL_WAIT, CALLS };
 
 static const char *const call_names[CALLS] = {"send", "recv", "poll", "epoll_ctl", "epoll_wait"};
 static long calls[CALLS], eagain, clock_reads;
+static long senders; /* descriptors that have been sent on */
 
 /* Wrappers of the C library's functions, which libcurl calls instead. Counting with strace would
  * change the count: each call takes so long there that the response has arrived before libcurl
@@ -32,7 +36,12 @@ static ssize_t counted(enum call call, ssize_t result) {
 }
 
 ssize_t send(int fd, const void *bytes, size_t size, int flags) {
+    static bool has_sent[DESCRIPTORS_MAX];
     REAL(send);
+    if (fd >= 0 && fd < DESCRIPTORS_MAX && !has_sent[fd]) {
+        has_sent[fd] = true;
+        senders++;
+    }
     return counted(SEND, real(fd, bytes, size, flags));
 }
 

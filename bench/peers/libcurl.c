@@ -1,7 +1,7 @@
 /* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
  *
- *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--buffer B]
- *           [--protocol http1|http2] [--cacert FILE] --url URL...
+ *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--handles HANDLES]
+ *           [--buffer B] [--protocol http1|http2] [--cacert FILE] --url URL...
  *
  * --mode requests  N transfers at a time; each is removed when it is done, gets its URL and is
  *                  added again. Measured from the first response of the last of them, for S
@@ -9,9 +9,12 @@
  * --mode waiting   opens N transfers without a response. Measured until all requests are sent.
  * --mode pooled    N transfers at a time, each once, then freed: the idle connections remain.
  *                  The server has to hold its responses until all requests are sent.
+ * --mode performed N handles, one curl_easy_perform(3) each, one after the other; all are kept.
  *
  * --use plain      epoll_ctl(2) whenever the socket callback says so.
  * --use best       descriptors stay in epoll, for reading, until they are closed.
+ * --handles new    each transfer of the mode 'requests' has a handle of its own; the default is
+ *                  'reused'.
  * --buffer B       size of the receive buffer (CURLOPT_BUFFERSIZE(3); default: libcurl's 16 KB).
  * --protocol http2 HTTP/2 with prior knowledge: transfers are streams of one connection. Until
  *                  8.0, libcurl fails on a connection that a request with prior knowledge reuses:
@@ -29,7 +32,6 @@
 #include "multi.h"
 
 enum {
-    DESCRIPTORS_MAX = 65536,
     URLS_MAX = 16,
     ERRORS_MAX = 100,
     STREAMS_MAX = 100, /* of the connection: libcurl's default */
@@ -38,12 +40,13 @@ enum {
 static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                       "ALL_PROXY"};
 
-enum mode { REQUESTS, WAITING, POOLED };
+enum mode { REQUESTS, WAITING, POOLED, PERFORMED };
 
 struct options {
     enum mode mode;
     bool is_best;
     bool is_http2;
+    bool has_new_handles;
     long clients;
     double seconds;
     long requests; /* 0: as many as the seconds bring */
@@ -58,7 +61,7 @@ struct bench {
     struct loop loop;
     unsigned events[DESCRIPTORS_MAX]; /* what epoll watches, where descriptors stay in it */
     bool *has_answered;               /* by client */
-    long started, asked, answered;    /* clients that did so at least once */
+    long started, answered;           /* clients that did so at least once */
     long requests, bytes, errors, turns;
     long connections; /* that were opened */
 };
@@ -149,13 +152,6 @@ static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
     return size * count;
 }
 
-/* The connection is open; libcurl sends the request next (CURLOPT_PREREQFUNCTION(3)). */
-static int handle_connected(void *user, char *ip, char *local_ip, int port, int local_port) {
-    (void)ip, (void)local_ip, (void)port, (void)local_port;
-    ((struct bench *)user)->asked++;
-    return CURL_PREREQFUNC_OK;
-}
-
 /* Between two transfers the descriptor stays as it is: an idle connection is not readable. */
 static int handle_socket_best(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
     (void)easy, (void)known;
@@ -182,7 +178,7 @@ static const char *url_of(const struct options *options, long client) {
     return options->urls[client % options->url_count];
 }
 
-static void start_client(struct bench *bench, long client) {
+static CURL *new_handle(struct bench *bench, long client) {
     CURL *easy = curl_easy_init();
     if (easy == NULL) fail("curl_easy_init failed");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -190,8 +186,6 @@ static void start_client(struct bench *bench, long client) {
     set(easy, CURLOPT_PRIVATE, (void *)client);
     set(easy, CURLOPT_WRITEFUNCTION, (void *)handle_body);
     set(easy, CURLOPT_WRITEDATA, bench);
-    set(easy, CURLOPT_PREREQFUNCTION, (void *)handle_connected);
-    set(easy, CURLOPT_PREREQDATA, bench);
     if (bench->options.buffer_size > 0)
         curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, bench->options.buffer_size);
     if (bench->options.is_http2) {
@@ -204,14 +198,20 @@ static void start_client(struct bench *bench, long client) {
         set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
         set(easy, CURLOPT_CLOSESOCKETDATA, bench);
     }
+    return easy;
+}
+
+static void add(struct bench *bench, CURL *easy) {
     CURLMcode code = curl_multi_add_handle(bench->loop.multi, easy);
     if (code != CURLM_OK) fail("curl_multi_add_handle failed");
 }
 
 static void start_clients(struct bench *bench) {
     if (bench->options.is_http2 && bench->started == 1 && bench->answered == 0) return;
-    while (bench->started < bench->options.clients && bench->started - bench->asked < OPENING_MAX)
-        start_client(bench, bench->started++);
+    while (bench->started < bench->options.clients && bench->started - senders < OPENING_MAX) {
+        add(bench, new_handle(bench, bench->started));
+        bench->started++;
+    }
 }
 
 /* HTTP/2, over one connection. */
@@ -242,15 +242,12 @@ static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
     if (!bench->has_answered[client]) {
         bench->has_answered[client] = true;
         bench->answered++;
-        set(easy, CURLOPT_PREREQFUNCTION, NULL);
     }
-    if (bench->options.mode == POOLED) {
-        curl_easy_cleanup(easy);
-        return;
-    }
-    set(easy, CURLOPT_URL, url_of(&bench->options, client));
-    CURLMcode code = curl_multi_add_handle(bench->loop.multi, easy);
-    if (code != CURLM_OK) fail("curl_multi_add_handle failed");
+    if (bench->options.mode == POOLED || bench->options.has_new_handles) curl_easy_cleanup(easy);
+    if (bench->options.mode == POOLED) return;
+    if (bench->options.has_new_handles) easy = new_handle(bench, client);
+    else set(easy, CURLOPT_URL, url_of(&bench->options, client));
+    add(bench, easy);
 }
 
 static void handle_messages(struct bench *bench) {
@@ -276,7 +273,7 @@ static void turn(struct bench *bench) {
 
 static struct reading open_all(struct bench *bench) {
     struct reading from = take(bench);
-    const long *count = bench->options.mode == WAITING ? &bench->asked : &bench->answered;
+    const long *count = bench->options.mode == WAITING ? &senders : &bench->answered;
     while (*count < bench->options.clients) {
         start_clients(bench);
         turn(bench);
@@ -292,6 +289,15 @@ static void steady(struct bench *bench) {
         while (bench->requests < until) turn(bench);
     else
         while (now_ns() < end_ns) turn(bench);
+}
+
+/* Handles that have been used alone: each has connections of its own. */
+static struct reading perform_each(struct bench *bench) {
+    struct reading from = take(bench);
+    for (; bench->requests < bench->options.clients; bench->requests++)
+        if (curl_easy_perform(new_handle(bench, bench->requests)) != CURLE_OK)
+            fail("curl_easy_perform failed");
+    return from;
 }
 
 static struct bench *new_bench(const struct options *options) {
@@ -330,6 +336,9 @@ static bool set_option(struct options *options, const char *name, const char *va
         options->mode = REQUESTS;
     else if (strcmp(name, "--mode") == 0 && strcmp(value, "waiting") == 0) options->mode = WAITING;
     else if (strcmp(name, "--mode") == 0 && strcmp(value, "pooled") == 0) options->mode = POOLED;
+    else if (strcmp(name, "--mode") == 0 && strcmp(value, "performed") == 0)
+        options->mode = PERFORMED;
+    else if (strcmp(name, "--handles") == 0) options->has_new_handles = strcmp(value, "new") == 0;
     else return false;
     return true;
 }
@@ -351,7 +360,7 @@ int main(int count, char **words) {
     }
     for (size_t i = 0; i < sizeof proxies / sizeof *proxies; i++) unsetenv(proxies[i]);
     struct bench *bench = new_bench(&options);
-    struct reading from = open_all(bench);
+    struct reading from = options.mode == PERFORMED ? perform_each(bench) : open_all(bench);
     if (options.mode == REQUESTS) {
         from = take(bench);
         steady(bench);

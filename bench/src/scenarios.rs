@@ -2,6 +2,7 @@
 
 mod audit;
 mod bulk;
+mod capi;
 mod forward;
 mod generators;
 mod guessing;
@@ -54,6 +55,7 @@ pub(crate) fn all() -> Vec<BenchScenario> {
         guessing::SCENARIOS,
         idle_streams::SCENARIOS,
         transfers::SCENARIOS,
+        capi::SCENARIOS,
         bulk::SCENARIOS,
         servers::EMBEDDED,
         memory::SCENARIOS,

@@ -311,14 +311,14 @@ fn add_document(sheet: &mut Sheet) {
 }
 
 /// What a client reports of its interval.
-struct Interval(Value);
+pub(super) struct Interval(pub(super) Value);
 
 impl Interval {
-    fn get(&self, field: &str) -> f64 {
+    pub(super) fn get(&self, field: &str) -> f64 {
         self.0[field].as_f64().unwrap_or(f64::NAN)
     }
 
-    fn cpu_us(&self) -> f64 {
+    pub(super) fn cpu_us(&self) -> f64 {
         (self.get("cpu_user_us") + self.get("cpu_system_us")) / self.get("requests")
     }
 
@@ -329,12 +329,12 @@ impl Interval {
         calls.map(|(name, count)| (name.clone(), each(count))).collect()
     }
 
-    fn calls(&self) -> f64 {
+    pub(super) fn calls(&self) -> f64 {
         self.by_name().iter().map(|(_, share)| share).sum()
     }
 
     /// The memory that was added in the interval.
-    fn growth(&self) -> f64 {
+    pub(super) fn growth(&self) -> f64 {
         self.get("rss_bytes") - self.get("rss_before_bytes")
     }
 }
@@ -347,17 +347,17 @@ const HYPER_ABOUT: &[&str] = &[
      with the fewest calls, where descriptors stay in epoll and the buffer has 128 KB.",
 ];
 
-const PLAIN: &str = "libcurl";
+pub(super) const PLAIN: &str = "libcurl";
 const BEST: &str = "libcurl, at its best";
 const CPU_TO_BEST: Metric = lower("CPU per request, libcurl at its best", "us");
-const CALLS_TIMED: Metric = neutral("System calls per request, as timed", "calls");
+pub(super) const CALLS_TIMED: Metric = neutral("System calls per request, as timed", "calls");
 const ALLOCATIONS: Metric = lower("Allocations per request", "");
 const CLOCK_READS: Metric = lower("Clock reads per turn of the event loop", "");
 const CLOCK_EACH: Metric = lower("Clock reads per request", "").rows("clients");
 const ALL_CALLS: Metric = lower("System calls per request", "calls").rows("clients");
 const HYPER_CALLS: Metric = neutral("System calls per request, by name", "calls").rows("call");
 const OPENING: Metric = lower("CPU to open each transfer", "us").rows("waiting transfers");
-const RSS_EACH: Metric = lower("RSS of each", "B").rows("connections");
+pub(super) const RSS_EACH: Metric = lower("RSS of each", "B").rows("connections");
 const LINEAR: Metric = lower("CPU to open each transfer, relative", "x");
 const DOCUMENT_CLIENTS: u32 = 200;
 const DOCUMENT_COLUMNS: [&str; 2] = ["curl-loader 2007, before", "curl-loader 2007, after"];

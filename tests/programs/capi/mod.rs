@@ -25,19 +25,23 @@ fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles a program of this folder.
-fn compiled(name: &str) -> PathBuf {
+/// Compiles a program of a folder of the repository.
+fn compiled(folder: &str, name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}"));
-    let source = format!("{}/programs/capi/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let source = format!("{}/../{folder}/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
     run(compiler.args(["-lcurl", "-lpthread"]));
     program
 }
 
-/// What a program prints with the installed library, and with ours.
+/// What a program of this folder prints with the installed library, and with ours.
 fn both(name: &str, arguments: &[String]) -> [String; 2] {
-    let program = compiled(name);
+    both_of("tests/programs/capi", name, arguments)
+}
+
+fn both_of(folder: &str, name: &str, arguments: &[String]) -> [String; 2] {
+    let program = compiled(folder, name);
     let output = |folder: Option<&Path>| {
         let mut command = Command::new(&program);
         command.args(arguments).env_remove("LD_LIBRARY_PATH").env_remove("http_proxy");
@@ -217,6 +221,26 @@ fn sockets_are_reported_to_the_loop_of_the_application() {
         assert_eq!(original, "60 done, 360 bytes, 0 sockets left, 0 faults\n");
         assert_eq!(ours, original);
     }
+}
+
+/// Without the waits, which all transfers share that are ready after one. Watching connections that
+/// become idle and are used again costs none.
+#[test]
+fn a_transfer_needs_a_send_and_a_receive() {
+    let address = serve(Vec::new());
+    let words = ["--mode", "requests", "--clients", "8", "--requests", "400", "--url"];
+    let mut arguments: Vec<String> = words.map(Into::into).into();
+    arguments.push(format!("http://{address}/"));
+    let calls = both_of("bench/peers", "libcurl", &arguments).map(|output| {
+        let found: serde_json::Value = serde_json::from_str(&output).expect("a report");
+        assert_eq!(found["errors"], 0, "{output}");
+        let count = |name: &str| found["syscalls"][name].as_f64().expect("a count");
+        let all = ["send", "recv", "poll", "epoll_ctl"].map(count).iter().sum::<f64>();
+        all / found["requests"].as_f64().expect("a count")
+    });
+    let [original, ours] = calls;
+    assert!(original > 3.0, "{original}");
+    assert!(ours <= 2.1, "{ours}");
 }
 
 /// The responses of `crates/proto/tests/libcurl`: results, status, header lines, bodies, texts.
