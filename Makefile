@@ -40,6 +40,10 @@ conformance-curl: tools ## curl's own tests over libcurl.so.4 (installs Debian p
 	scripts/setup-curl-tests
 	scripts/build-capi $(PROFILE)
 	conformance/curl/run $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl
+	scripts/setup-curl-programs
+	conformance/curl/examples/run $(TARGET_DIR)/conformance/curl/curl-7.88.1 \
+	  $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl/examples
+	conformance/curl/programs/run $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl/programs
 
 bench: tools ## All benchmarks beside the peers: target/results.md, .json and .html
 	bench/run --out $(TARGET_DIR)/results.json --html $(TARGET_DIR)/results.html
