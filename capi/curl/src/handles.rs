@@ -100,6 +100,8 @@ pub struct Multi {
     pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,
     /// A callback is running.
     pub(crate) is_calling: Cell<bool>,
+    /// A callback for sockets or for the timer has failed: all transfers end with the next action.
+    pub(crate) is_aborted: Cell<bool>,
     /// A function has panicked: the tables may be half changed.
     pub(crate) is_poisoned: Cell<bool>,
     pub(crate) this: Weak<Self>,

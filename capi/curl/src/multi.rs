@@ -44,6 +44,7 @@ impl Multi {
             ntlm: RefCell::default(),
             origin: RefCell::default(),
             tls: RefCell::default(),
+            is_aborted: Cell::new(false),
             is_poisoned: Cell::new(false),
             added: RefCell::default(),
             added_count: Cell::default(),
@@ -61,12 +62,18 @@ impl Multi {
     /// the options of that time, and its first error, too, is reported then.
     ///
     /// # Errors
-    /// It is in a multi handle, or a callback is running.
+    /// It is in a multi handle, a callback is running, or one has failed.
     pub fn add(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), MultiCode> {
         if easy.is_added() {
             return Err(MultiCode::AddedAlready);
         }
         self.refuse_recursion()?;
+        if self.is_aborted.get() {
+            if self.running() > 0 {
+                return Err(MultiCode::AbortedByCallback);
+            }
+            self.is_aborted.set(false);
+        }
         easy.multi.replace(Weak::clone(&self.this));
         let number = self.added_count.get();
         self.added_count.set(number + 1);
@@ -154,6 +161,9 @@ impl Multi {
     /// A callback is running, or one has requested an end.
     pub fn act(&self, action: MultiAction, border: &dyn CBorder) -> Result<(), MultiCode> {
         self.refuse_recursion()?;
+        if self.is_aborted.get() {
+            self.abort_all(border);
+        }
         if self.has_pending() {
             self.reactor.borrow_mut().check_unwatched(sys::now());
         }
@@ -183,6 +193,14 @@ impl Multi {
             self.reactor.borrow_mut().release_excluded();
         }
         self.report(border)
+    }
+
+    /// After a failed callback for sockets or for the timer.
+    fn abort_all(&self, border: &dyn CBorder) {
+        let added: Vec<_> = self.added.borrow().values().cloned().collect();
+        for easy in added.iter().filter(|easy| easy.membership.is_running.get()) {
+            self.finish(easy, Err(Failure::new(CurlCode::AbortedByCallback, "")), border);
+        }
     }
 
     /// Delivers events until there is none, and no request is due.

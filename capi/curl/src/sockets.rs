@@ -15,7 +15,11 @@ use crate::values::CPointer;
 
 impl Multi {
     /// Reports the changes of descriptors and of the timer to the application.
+    ///
+    /// # Errors
+    /// A callback returns -1.
     pub(crate) fn report(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
+        let was_aborted = self.is_aborted.get();
         // Transfers whose messages have not been read are likely to be followed by others.
         if self.running() == 0 && self.messages.borrow().is_empty() {
             self.reactor.borrow_mut().release_excluded();
@@ -29,7 +33,13 @@ impl Multi {
                 Change::Timer { .. } => {} // compared below: there is none while nothing runs
             }
         }
-        self.report_timer(border)
+        if !self.is_aborted.get() {
+            self.report_timer(border);
+        }
+        match self.is_aborted.get() && !was_aborted {
+            true => Err(MultiCode::AbortedByCallback),
+            false => Ok(()),
+        }
     }
 
     fn next_change(&self) -> Option<Change> {
@@ -66,24 +76,25 @@ impl Multi {
             easy: socket.easy.upgrade().map_or(CPointer::NULL, |easy| easy.handle()),
         };
         drop(options);
-        if !call.function.is_null() {
-            self.call(|| border.socket(call, fd, what, socket.assigned));
+        if !call.function.is_null()
+            && self.call(|| border.socket(call, fd, what, socket.assigned)) == -1
+        {
+            self.is_aborted.set(true);
         }
     }
 
-    fn report_timer(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
+    fn report_timer(&self, border: &dyn CBorder) {
         let deadline = self.deadline();
         let before = std::mem::replace(&mut self.sockets.borrow_mut().timer, deadline);
         let options = self.options.borrow();
         let (function, data) = (options.timer_function, options.timer_data);
         drop(options);
         if function.is_null() || before == deadline {
-            return Ok(());
+            return;
         }
         let ms = deadline.map_or(-1, millis_until);
-        match self.call(|| border.timer(function, data, self.handle, ms)) {
-            -1 => Err(MultiCode::AbortedByCallback),
-            _ => Ok(()),
+        if self.call(|| border.timer(function, data, self.handle, ms)) == -1 {
+            self.is_aborted.set(true);
         }
     }
 
@@ -93,7 +104,7 @@ impl Multi {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match self.has_pending() {
+        match self.has_pending() || self.is_aborted.get() {
             true => Some(sys::now()),
             false if self.running() == 0 => None,
             false => {

@@ -158,6 +158,38 @@ static void begin_at_first_action(void)
     curl_multi_cleanup(multi);
 }
 
+static int fail_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *socket)
+{
+    (void)easy;
+    (void)fd;
+    (void)user;
+    (void)socket;
+    return what == CURL_POLL_REMOVE ? 0 : -1;
+}
+
+/* After a failed callback all transfers end; then the handle can be used again. */
+static void fail_in_socket_callback(void)
+{
+    CURLMsg *message;
+    int running = -1, left, code;
+    multi = curl_multi_init();
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, fail_socket);
+    first = transfer();
+    second = transfer();
+    curl_multi_add_handle(multi, first);
+    code = curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    printf("failed callback: %d, add: %d\n", code, curl_multi_add_handle(multi, second));
+    code = curl_multi_perform(multi, &running);
+    message = curl_multi_info_read(multi, &left);
+    printf("%d, result: %d\n", code, message ? (int)message->data.result : -1);
+    printf("add again: %d\n", curl_multi_add_handle(multi, second));
+    curl_multi_remove_handle(multi, first);
+    curl_multi_remove_handle(multi, second);
+    curl_easy_cleanup(first);
+    curl_easy_cleanup(second);
+    curl_multi_cleanup(multi);
+}
+
 /* Structures that programs read through a pointer without a check, also before any transfer. */
 static void read_tls_structures(void)
 {
@@ -179,6 +211,7 @@ int main(int count, char **arguments)
     curl_global_init(CURL_GLOBAL_ALL);
     read_tls_structures();
     begin_at_first_action();
+    fail_in_socket_callback();
 
     for (scenario = PLAIN; scenario < SCENARIOS; scenario++) {
         has_called = 0;
