@@ -53,6 +53,16 @@ impl ConnectionData {
         self.opening.as_ref()?.attempt
     }
 
+    /// The connection begins anew, for another origin.
+    pub(crate) fn move_to(&mut self, origin: usize, opening: Opening) {
+        self.origin = u32::try_from(origin).expect("an index of the pool");
+        self.opening = Some(Box::new(opening));
+        self.stage = ConnectionProgress::Opening;
+        self.shared = false;
+        self.uses = 0;
+        self.begin();
+    }
+
     /// Resets the state for an exchange that is the only one.
     pub(crate) fn begin(&mut self) {
         self.sent = false;

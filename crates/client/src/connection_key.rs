@@ -86,6 +86,8 @@ pub enum Route {
     Forward,
     /// Through a tunnel that a proxy opens.
     Tunnel(Arc<ProxyUrl>),
+    /// Through a tunnel that the application has opened: its name.
+    Opened(Arc<[u8]>),
 }
 
 /// The protocols that a connection may use.

@@ -41,6 +41,9 @@ pub enum Error {
     /// The request broke the contract: its body differs from its declared length, for example.
     Usage(UsageError),
     /// The body is a stream and was sent once. It cannot be sent again after a redirect, a
+    /// The request needs a tunnel of the application ([`crate::Options::tunnel`]), and there is no
+    /// idle connection of it.
+    NoTunnel,
     /// challenge or a lost connection.
     NotReplayable,
     /// Too many redirects, or one that is not allowed.
@@ -122,7 +125,7 @@ impl Error {
             Self::Resolve(_) | Self::ResolveProxy(_) => "resolve",
             Self::Connect(_) => "connect",
             Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
-            Self::Layer(_) | Self::Proxy(_) => "proxy",
+            Self::Layer(_) | Self::Proxy(_) | Self::NoTunnel => "proxy",
             Self::Peer(PeerError::UnexpectedEof | PeerError::BodyTooShort) => "truncated",
             Self::Peer(PeerError::BodyTooLong) => "excess",
             Self::Peer(_) => "protocol",
@@ -157,6 +160,7 @@ impl fmt::Display for Error {
             Self::TooSlow => f.write_str("slower than the lowest speed allowed"),
             Self::TooLarge => f.write_str("the body is larger than allowed"),
             Self::Usage(error) => error.fmt(f),
+            Self::NoTunnel => f.write_str("no tunnel to the server is open"),
             Self::NotReplayable => f.write_str("the body was a stream and cannot be sent again"),
             Self::Redirect(error) => error.fmt(f),
             Self::Next(error) => error.fmt(f),
@@ -184,6 +188,7 @@ impl StdError for Error {
             | Self::TimedOut(_)
             | Self::TooSlow
             | Self::TooLarge
+            | Self::NoTunnel
             | Self::NotReplayable => None,
         }
     }

@@ -57,6 +57,7 @@ mod open_connection;
 mod owners;
 mod response;
 mod state;
+mod tunnel;
 
 mod coalescing_index;
 mod host_limits;

@@ -39,6 +39,9 @@ impl<A: Application> Client<A> {
             if !known.needs_connection(wanted) || known.connections >= state.config.per_host_max {
                 return;
             }
+            if let Route::Opened(_) = known.key.key().route {
+                return self.fail_all(now, origin, || Error::NoTunnel);
+            }
             // Before others are closed for a new one: one of them may serve the origin.
             let addresses = found.map(|found| &*found.addresses);
             match self.coalesce(now, origin, addresses, Wanted::FreeStream) {
@@ -310,7 +313,7 @@ fn resolves_proxy_name(key: &Hashed) -> bool {
     match key.key().route {
         Route::Forward => true,
         Route::Tunnel(_) => proxy_needing_address(key).is_none(),
-        Route::Direct | Route::Unix(_) => false,
+        Route::Direct | Route::Unix(_) | Route::Opened(_) => false,
     }
 }
 
@@ -325,7 +328,10 @@ fn endpoint(key: &Key, peer: Peer) -> Endpoint {
 }
 
 /// The layers between the socket and HTTP: a tunnel, TLS, or none.
-fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Layer>>, LayerError> {
+pub(crate) fn layer(
+    key: &Key,
+    beyond: &Option<Arc<[IpAddr]>>,
+) -> Result<Option<Box<dyn Layer>>, LayerError> {
     let tls: Option<Box<dyn Layer>> = match &key.tls {
         Some(tls) => Some(Box::new(tls.session_with_alpn(&key.host, &alpn(key.protocol, tls))?)),
         None => None,

@@ -54,6 +54,9 @@ pub struct Options {
     /// Connections are used by requests with this name only: for protocols that authenticate a
     /// connection instead of a request.
     pub connection_name: Option<Arc<[u8]>>,
+    /// The connection is a tunnel of this name, which [`crate::Client::start_in_tunnel`] has
+    /// opened; the client cannot open one by itself ([`crate::Error::NoTunnel`]).
+    pub tunnel: Option<Arc<[u8]>>,
     /// Uses a connection that has carried no request yet.
     pub fresh_connection: bool,
     /// A connection that has been idle for longer is not used, but closed. In whole seconds.
@@ -119,6 +122,7 @@ impl Default for Options {
             connect_timeout: None,
             handshake_timeout: None,
             connection_name: None,
+            tunnel: None,
             fresh_connection: false,
             idle_age_max: None,
             lifetime_max: None,
@@ -167,6 +171,10 @@ impl Options {
         };
         if let Some(path) = &self.unix_socket {
             key.route = Route::Unix(path.clone());
+            return Ok(key);
+        }
+        if let Some(name) = &self.tunnel {
+            key.route = Route::Opened(Arc::clone(name));
             return Ok(key);
         }
         if let Some(proxy) = self.forwarder(target) {

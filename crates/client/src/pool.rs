@@ -170,7 +170,7 @@ impl Pool {
 
     fn insert(&mut self, key: &Hashed, multiplexing: Multiplexing) -> usize {
         let addresses = match (&key.key().route, name_to_resolve(key).parse()) {
-            (Route::Unix(_), _) => AddressState::Local,
+            (Route::Unix(_) | Route::Opened(_), _) => AddressState::Local,
             (_, Ok(address)) => AddressState::Literal(address),
             (_, Err(_)) => AddressState::Unknown,
         };
@@ -444,7 +444,7 @@ pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
             Host::Domain(name) => (name.into(), proxy.port),
             other => (host_text(other).into(), proxy.port),
         },
-        Route::Direct | Route::Forward | Route::Unix(_) => {
+        Route::Direct | Route::Forward | Route::Unix(_) | Route::Opened(_) => {
             (key.key().host.as_ref().into(), key.key().port)
         }
     }

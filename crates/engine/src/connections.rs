@@ -409,6 +409,22 @@ impl<C: Connection, T> Connections<C, T> {
         socket
     }
 
+    /// Begins anew on the socket of a connection that has left its protocol: with another
+    /// connection, on a layer or on the socket itself.
+    pub fn restart(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        layer: Option<Box<dyn Layer>>,
+        connection: C,
+        handler: &mut impl Handler<C, T>,
+    ) {
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        entry.connection = connection;
+        entry.transport = layer.map(Transport::new).map(Box::new);
+        self.handle_connected(now, socket, handler);
+    }
+
     fn admit(
         &mut self,
         now: Instant,
