@@ -3,14 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fulmar_client::proxy::{Login, ProxyUrl, Settings};
 use fulmar_client::{Options, Protocol};
 use fulmar_proto::h1::{Leniency, ResponseProfile};
 use fulmar_sys as sys;
 
 use crate::auth::method;
+use crate::auth_state::LoginPair;
+use crate::code::CurlCode;
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
+use crate::proxy_choice::{ProxyScheme, ProxyServer};
+use crate::transfer::EasyTransfer;
 
 impl Multi {
     /// The options of the current request.
@@ -29,6 +34,8 @@ impl Multi {
             true => Protocol::Http2,
             false => Protocol::Negotiated,
         };
+        // A proxy that forwards is spoken to without TLS.
+        let is_secure = transfer.target.is_secure;
         let unix_socket = values.bytes(Id::UNIX_SOCKET_PATH);
         let leniency = match values.is_on(Id::HTTP09_ALLOWED) {
             true => Leniency::HTTP_09,
@@ -45,10 +52,12 @@ impl Multi {
             idle_age_max: seconds(Id::MAXAGE_CONN),
             lifetime_max: seconds(Id::MAXLIFETIME_CONN),
             fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
-            connection_name: transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name)),
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
+            connection_name: connection_name(transfer),
+            tunnel: transfer.route.tunnels.then(|| tunnel_name(transfer)),
+            proxies: transfer.route.socks.as_ref().map(socks_settings).transpose()?,
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
-            tls: transfer.target.is_secure.then(|| self.tls(state)).transpose()?,
+            tls: is_secure.then(|| self.tls(state)).transpose()?,
             protocol,
             unix_socket: unix_socket.map(|path| String::from_utf8_lossy(path).into_owned().into()),
             leniency,
@@ -60,3 +69,39 @@ impl Multi {
 
 /// `CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`.
 const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
+
+/// Connections of NTLM have a lane; those to proxies serve no requests to the proxy's host itself.
+fn connection_name(transfer: &EasyTransfer) -> Option<Arc<[u8]>> {
+    let lane = transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name));
+    lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])))
+}
+
+/// Names the proxy that the tunnel leads through.
+fn tunnel_name(transfer: &EasyTransfer) -> Arc<[u8]> {
+    format!("{:?} {}", transfer.route, transfer.target.origin()).into_bytes().into()
+}
+
+/// All connections lead through the SOCKS proxy.
+fn socks_settings(server: &ProxyServer) -> Result<Arc<Settings>, Failure> {
+    let refused = || {
+        Failure::new(
+            CurlCode::CouldntResolveProxy,
+            format!("Unsupported proxy syntax in '{}'", server.host),
+        )
+    };
+    let scheme = match server.kind {
+        ProxyScheme::Socks5 => "socks5",
+        ProxyScheme::Socks5h => "socks5h",
+        ProxyScheme::Socks4 | ProxyScheme::Socks4a => {
+            return Err(Failure::new(CurlCode::NotBuiltIn, "SOCKS version 4 is not built in"));
+        }
+        ProxyScheme::Http | ProxyScheme::Http10 | ProxyScheme::Https => {
+            unreachable!("only SOCKS proxies are in that place")
+        }
+    };
+    let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
+    let LoginPair { user, password } = &server.login;
+    let mut proxy = ProxyUrl::parse(&server.url(scheme)).map_err(|_| refused())?;
+    proxy.login = user.is_some().then(|| Login { user: text(user), password: text(password) });
+    Ok(Arc::new(Settings { http: Some(proxy.clone()), https: Some(proxy), ..Settings::default() }))
+}

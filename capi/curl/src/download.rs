@@ -131,7 +131,7 @@ impl Multi {
     }
 
     /// `origin`: that of a header, for `curl_easy_header`.
-    fn deliver_line(
+    pub(crate) fn deliver_line(
         &self,
         easy: &Easy,
         line: &[u8],
@@ -399,6 +399,7 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
         response.location =
             location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
         response.repeats = repeats;
+        response.closes = head.closes();
         response.ignores_body = repeats
             || (follows && response.location.is_some())
             || is_beyond_end(&state.options, resumed, head.status);

@@ -106,6 +106,19 @@ impl ReceivedHead {
         })
     }
 
+    /// True if the connection ends with the response (RFC 9112 §9.6).
+    pub(crate) fn closes(&self) -> bool {
+        let has = |token: &[u8]| {
+            let mut values = self.values("Connection").chain(self.values("Proxy-Connection"));
+            values.any(|value| value.eq_ignore_ascii_case(token))
+        };
+        match self.version {
+            Version::Http10 => !has(b"keep-alive"),
+            Version::Http11 => has(b"close"),
+            Version::Http09 | Version::Http2 => false,
+        }
+    }
+
     /// The values of all fields of a name.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         let value = move |line| {

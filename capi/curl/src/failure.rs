@@ -22,6 +22,8 @@ pub(crate) struct Failure {
 pub(crate) struct FailureContext<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: u16,
+    /// They are those of a proxy.
+    pub(crate) is_proxied: bool,
     pub(crate) elapsed_ms: u128,
     /// Bytes of heads that have arrived.
     pub(crate) heads: i64,
@@ -39,6 +41,9 @@ impl Failure {
     pub(crate) fn of(error: &Error, context: FailureContext<'_>) -> Self {
         let FailureContext { host, port, elapsed_ms, .. } = context;
         match error {
+            Error::Resolve(_) if context.is_proxied => {
+                Self::new(CurlCode::CouldntResolveProxy, format!("Could not resolve proxy: {host}"))
+            }
             Error::Resolve(_) => {
                 Self::new(CurlCode::CouldntResolveHost, format!("Could not resolve host: {host}"))
             }

@@ -1,7 +1,7 @@
 //! The credentials of the current request: whose they are, and what its response makes of them.
 
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::UNIX_EPOCH;
 
 use fulmar_client::Options;
@@ -12,30 +12,40 @@ use crate::auth_state::{AuthFields, AuthInput, NtlmStep, PeerAuth, ResponseFacts
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::easy_options::{EasyOptions, RequestKind};
+use crate::environment::getenv;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::netrc::find_netrc;
 use crate::option::OptionId as Id;
+use crate::proxy_choice::ProxyRoute;
 use crate::transfer::EasyTransfer;
 
 impl Multi {
-    /// Prepares the credentials of the next request: whose they are, and the lane of NTLM.
+    /// Prepares the next request: its proxies, whose credentials it has, and the lane of NTLM.
     pub(crate) fn prepare_login(&self, easy: &Easy) -> Result<(), Failure> {
         easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
+            let variable = |name: &str| getenv(name.as_ref()).map(OsStringExt::into_vec);
+            let EasyTransfer { target, proxy_login, .. } = transfer.as_mut();
+            let route = ProxyRoute::select(&state.options, target, proxy_login, variable)?;
+            transfer.route = route;
             resolve_login(&state.options, transfer)?;
             let wants = |peer: &PeerAuth| peer.choice.wanted & method::NTLM != 0;
-            let has_login = transfer.login.user.is_some();
-            if !(has_login && wants(&state.auth.server)) {
+            let is_server = transfer.login.user.is_some() && wants(&state.auth.server);
+            let is_proxy = transfer.has_proxy_login() && wants(&state.auth.proxy);
+            if !(is_server || is_proxy) {
                 transfer.lane = None;
                 return Ok(());
             }
             let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
             let logins = [
+                transfer.route.http.as_ref().map(|it| it.origin()).unwrap_or_default().into_bytes(),
                 transfer.target.origin().into_bytes(),
                 text(&transfer.login.user),
                 text(&transfer.login.password),
+                text(&transfer.proxy_login.user),
+                text(&transfer.proxy_login.password),
             ];
             let lane = self.ntlm.borrow_mut().select(logins.join(&0), transfer.lane.as_ref());
             transfer.lane = Some(lane);
@@ -44,15 +54,12 @@ impl Multi {
     }
 
     /// NTLM begins again on a new connection.
-    pub(crate) fn note_connection(&self, easy: &Easy, options: &Options) {
-        let lane = easy.with_state(|state| {
-            let transfer = state.transfer.as_ref()?;
-            Some((Rc::clone(transfer.lane.as_ref()?), transfer.target.origin()))
-        });
-        let Some((lane, origin)) = lane else { return };
+    pub(crate) fn note_connection(&self, easy: &Easy, origin: &str, options: &Options) {
+        let lane = easy.with_state(|state| state.transfer.as_ref()?.lane.clone());
+        let Some(lane) = lane else { return };
         let mut reactor = self.reactor.borrow_mut();
         reactor.check_unwatched(sys::now());
-        if !reactor.engine.has_idle(&origin, options) {
+        if !reactor.engine.has_idle(origin, options) {
             lane.forget();
             easy.with_state(|state| state.auth.note_new_connection());
         }
@@ -102,7 +109,6 @@ fn resolve_login(options: &EasyOptions, transfer: &mut EasyTransfer) -> Result<(
 
 /// `CURLOPT_NETRC_FILE`, or the file in the home directory.
 fn netrc_file(options: &EasyOptions) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt as _;
     match options.values.bytes(Id::NETRC_FILE) {
         Some(path) => Some(std::ffi::OsStr::from_bytes(path).into()),
         None => Some(std::env::home_dir()?.join(".netrc")),
@@ -113,6 +119,7 @@ fn netrc_file(options: &EasyOptions) -> Option<PathBuf> {
 pub(crate) fn authorize(
     state: &mut EasyState,
     custom: &CustomFields,
+    proxy_custom: &CustomFields,
     body: &[u8],
 ) -> Result<AuthFields, Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
@@ -121,22 +128,28 @@ pub(crate) fn authorize(
     let auth = &mut state.auth;
     let has_body = has_body(&state.options, transfer);
     auth.negotiates = false;
-    if transfer.login.user.is_none() && token.is_none() {
+    if transfer.login.user.is_none() && token.is_none() && !transfer.has_proxy_login() {
         auth.server.skip();
         auth.proxy.skip();
         return Ok(AuthFields::default());
     }
-    auth.proxy.skip();
+    let target = &transfer.target.path[..];
+    let mut fields = AuthFields::default();
+    if transfer.route.http.is_some() && !transfer.route.tunnels {
+        let method = &transfer.method;
+        fields.proxy = authorize_proxy(&mut auth.proxy, transfer, proxy_custom, method, target)?;
+    } else {
+        auth.proxy.skip();
+    }
     if !(transfer.trusts_host(&state.options) || transfer.is_netrc) {
         auth.server.skip();
         auth.decide_body(has_body);
-        return Ok(AuthFields::default());
+        return Ok(fields);
     }
-    let target = values.bytes(Id::REQUEST_TARGET).map_or(&transfer.target.path[..], |it| &it[..]);
     if auth.server.scheme() == Some(method::AWS_SIGV4) {
         auth.server.skip();
-        let server = sign(&state.options, transfer, custom, body)?;
-        return Ok(AuthFields { server, ..AuthFields::default() });
+        fields.server = sign(&state.options, transfer, custom, body)?;
+        return Ok(fields);
     }
     let input = AuthInput {
         login: &transfer.login,
@@ -147,12 +160,50 @@ pub(crate) fn authorize(
         random: &random()?,
         now: unix_time(),
     };
-    let server = match &transfer.lane {
+    fields.server = match &transfer.lane {
         Some(lane) => auth.server.authorize(input, &mut lane.server.borrow_mut()),
         None => auth.server.authorize(input, &mut NtlmStep::default()),
     };
     auth.decide_body(has_body);
-    Ok(AuthFields { server, ..AuthFields::default() })
+    Ok(fields)
+}
+
+/// The value of `Proxy-Authorization` for CONNECT.
+pub(crate) fn authorize_connect(
+    state: &mut EasyState,
+    proxy_custom: &CustomFields,
+    authority: &[u8],
+) -> Result<Option<Vec<u8>>, Failure> {
+    let transfer = state.transfer.as_ref().expect("its request is being started");
+    state.auth.negotiates = false;
+    match transfer.has_proxy_login() {
+        true => {
+            authorize_proxy(&mut state.auth.proxy, transfer, proxy_custom, b"CONNECT", authority)
+        }
+        false => Ok(None),
+    }
+}
+
+fn authorize_proxy(
+    auth: &mut PeerAuth,
+    transfer: &EasyTransfer,
+    proxy_custom: &CustomFields,
+    method: &[u8],
+    target: &[u8],
+) -> Result<Option<Vec<u8>>, Failure> {
+    let input = AuthInput {
+        login: &transfer.proxy_login,
+        token: None,
+        method,
+        target,
+        has_custom: proxy_custom.find("Proxy-Authorization").is_some(),
+        random: &random()?,
+        now: unix_time(),
+    };
+    Ok(match &transfer.lane {
+        Some(lane) => auth.authorize(input, &mut lane.proxy.borrow_mut()),
+        None => auth.authorize(input, &mut NtlmStep::default()),
+    })
 }
 
 fn has_body(options: &EasyOptions, transfer: &EasyTransfer) -> bool {
@@ -245,7 +296,7 @@ pub(crate) fn is_final(state: &EasyState, status: u16) -> bool {
     let has_login = state.transfer.as_ref().is_some_and(|it| it.login.user.is_some());
     match status {
         401 if has_login => state.auth.is_problem,
-        407 if has_proxy_login(&state.options) => state.auth.is_problem,
+        407 if has_proxy_login(state) => state.auth.is_problem,
         status => status >= 400,
     }
 }
@@ -256,14 +307,13 @@ pub(crate) fn repeats(state: &mut EasyState, status: u16) -> bool {
         status,
         has_login: state.transfer.as_ref().is_some_and(|it| it.login.user.is_some()),
         has_token: state.options.values.bytes(Id::XOAUTH2_BEARER).is_some(),
-        has_proxy_login: has_proxy_login(&state.options),
+        has_proxy_login: has_proxy_login(state),
     };
     state.auth.repeats(facts)
 }
 
-/// There is no proxy yet.
-fn has_proxy_login(_: &EasyOptions) -> bool {
-    false
+fn has_proxy_login(state: &EasyState) -> bool {
+    state.transfer.as_ref().is_some_and(|transfer| transfer.has_proxy_login())
 }
 
 /// `CURL_NETRC_OPTIONAL`.

@@ -29,6 +29,7 @@ pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
 pub(crate) fn write_head(
     state: &mut EasyState,
     custom: &CustomFields,
+    proxy_custom: &CustomFields,
     body: &HopBody,
     auth: &AuthFields,
 ) -> Result<WrittenHead, Failure> {
@@ -47,7 +48,11 @@ pub(crate) fn write_head(
     let trusts_host = transfer.trusts_host(&state.options);
     let range = range_line(&state.options, custom).filter(|_| body == HeadBody::None);
     let condition = condition_line(&state.options, custom)?;
-    let request_target = values.bytes(Id::REQUEST_TARGET).map_or(&target.path[..], |it| &it[..]);
+    let is_proxied = transfer.route.http.is_some() && !transfer.route.tunnels;
+    let absolute = is_proxied.then(|| target.absolute_form());
+    let own_target = absolute.as_deref().unwrap_or(&target.path);
+    let request_target = values.bytes(Id::REQUEST_TARGET).map_or(own_target, |it| &it[..]);
+    let sends_proxy_fields = is_proxied && values.is_on(Id::HEADEROPT);
     let cookie = values.bytes(Id::COOKIE).filter(|_| custom.find("Cookie").is_none());
     let host = target.host_field();
     let referer = values.bytes(Id::REFERER).map(|referer| &referer[..]);
@@ -57,9 +62,11 @@ pub(crate) fn write_head(
         target: request_target,
         host: &host,
         custom,
+        proxy_custom: if sends_proxy_fields { proxy_custom } else { custom },
+        sends_proxy_fields,
         has_left_host: !is_first,
         trusts_host,
-        is_proxied: false,
+        is_proxied,
         proxy_authorization: auth.proxy.as_deref(),
         authorization: auth.server.as_deref(),
         range: range.as_deref(),

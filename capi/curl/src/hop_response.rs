@@ -13,6 +13,8 @@ pub(crate) struct HopResponse {
     pub(crate) repeats: bool,
     /// Cookies that its fields have set.
     pub(crate) cookies_set: usize,
+    /// The connection ends with the response.
+    pub(crate) closes: bool,
     /// The body is not delivered: another request follows.
     pub(crate) ignores_body: bool,
 }

@@ -150,6 +150,24 @@ impl HopTarget {
         host
     }
 
+    /// `host:port`, for CONNECT.
+    pub(crate) fn authority(&self) -> String {
+        format!("{}:{}", self.bracketed(), self.port)
+    }
+
+    /// The whole URL as a request target, for a proxy: without credentials and fragment.
+    pub(crate) fn absolute_form(&self) -> Vec<u8> {
+        let mut url = self.parsed.clone();
+        for part in [UrlPart::Fragment, UrlPart::User, UrlPart::Password] {
+            url.clear(part);
+        }
+        if parsed_port(&url) != Some(self.port) {
+            let _ = url.set(UrlPart::Port, self.port.to_string().as_bytes(), UrlFlags::default());
+        }
+        let flags = UrlFlags::NO_DEFAULT_PORT | UrlFlags::PUNYCODE;
+        url.get(UrlPart::Url, flags).unwrap_or_else(|_| self.url.clone())
+    }
+
     /// The origin as a URL, which selects the connection.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
@@ -164,6 +182,12 @@ impl HopTarget {
         text.push_str(if is_ipv6 { "]" } else { "" });
         text
     }
+}
+
+/// The port of a URL, or of its scheme.
+fn parsed_port(url: &CurlUrl) -> Option<u16> {
+    let text = url.get(UrlPart::Port, UrlFlags::DEFAULT_PORT).ok()?;
+    std::str::from_utf8(&text).ok()?.parse().ok()
 }
 
 /// `CURLOPT_PORT`.

@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_client::{Done, ExchangeFacts, RequestBody, VerbatimHead};
+use fulmar_client::{
+    CompiledOrigin, Done, Error, ExchangeFacts, Options, RequestBody, TransferId, VerbatimHead,
+};
 use fulmar_sys as sys;
 
 use crate::auth_state::LoginPair;
@@ -24,6 +26,7 @@ use crate::hop_target::HopTarget;
 use crate::info::TransferInfo;
 use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
+use crate::proxy_choice::ProxyRoute;
 use crate::transfer::{DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
@@ -72,6 +75,12 @@ impl Multi {
                 first_host,
                 first_is_secure: target.is_secure,
                 login,
+                proxy_login: LoginPair {
+                    user: own(Id::PROXYUSERNAME),
+                    password: own(Id::PROXYPASSWORD),
+                },
+                route: ProxyRoute::default(),
+                is_connecting: false,
                 is_netrc: false,
                 lane: None,
                 method: first_method(state),
@@ -90,13 +99,57 @@ impl Multi {
         })
     }
 
-    /// Starts the current request of a transfer.
+    /// Starts the current request of a transfer. Through a proxy, CONNECT may come first.
     pub(crate) fn start_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
-        let list = easy.pointer(Id::HTTPHEADER);
-        let custom = match list.is_null() {
-            true => CustomFields::default(),
-            false => CustomFields::new(border.list(list)),
+        self.prepare_login(easy)?;
+        let options = easy.with_state(|state| self.client_options(state))?;
+        let fields = |id| match easy.pointer(id) {
+            list if list.is_null() => CustomFields::default(),
+            list => CustomFields::new(border.list(list)),
         };
+        let custom = [fields(Id::HTTPHEADER), fields(Id::PROXYHEADER)];
+        let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
+        let origin = origin.unwrap_or_default();
+        if options.tunnel.is_some() {
+            self.reactor.borrow_mut().check_unwatched(sys::now());
+            if !self.reactor.borrow().engine.has_idle(&origin, &options) {
+                let [custom, proxy_custom] = &custom;
+                return self.start_connect(easy, options, custom, proxy_custom, border);
+            }
+        }
+        self.note_connection(easy, &origin, &options);
+        self.start_request(easy, options, &custom, None, border)
+    }
+
+    /// The proxy has opened a tunnel for the current request.
+    pub(crate) fn start_in_tunnel(
+        &self,
+        easy: &Rc<Easy>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let tunnel = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut()?;
+            transfer.is_connecting = false;
+            transfer.id.take()
+        });
+        let options = easy.with_state(|state| self.client_options(state))?;
+        let fields = |id| match easy.pointer(id) {
+            list if list.is_null() => CustomFields::default(),
+            list => CustomFields::new(border.list(list)),
+        };
+        let custom = [fields(Id::HTTPHEADER), fields(Id::PROXYHEADER)];
+        self.start_request(easy, options, &custom, tunnel, border)
+    }
+
+    /// Sends the current request: on the connection of `tunnel`, or on any.
+    fn start_request(
+        &self,
+        easy: &Rc<Easy>,
+        options: Options,
+        [custom, proxy_custom]: &[CustomFields; 2],
+        tunnel: Option<TransferId>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
         let must_rewind = easy.with_state(|state| {
             let transfer = state.transfer.as_mut();
             transfer.is_some_and(|it| std::mem::take(&mut it.upload.has_read) && !it.drops_body)
@@ -104,19 +157,18 @@ impl Multi {
         if must_rewind {
             self.rewind_upload(easy, border)?;
         }
-        self.prepare_login(easy)?;
-        let options = easy.with_state(|state| self.client_options(state))?;
-        self.note_connection(easy, &options);
         self.lock_for_request(easy, &options, border);
-        easy.select_cookies(&custom, border);
-        let form = self.form_of(easy, &custom, border)?;
+        easy.select_cookies(custom, border);
+        let form = self.form_of(easy, custom, border)?;
         let mut body = easy.with_state(|state| hop_body(state, form, border));
         let body_len = body.len;
-        let auth = easy.with_state(|state| authorize(state, &custom, bytes_of(&body.body)))?;
+        let auth =
+            easy.with_state(|state| authorize(state, custom, proxy_custom, bytes_of(&body.body)))?;
         if easy.with_state(|state| state.auth.negotiates) {
             body.body = RequestBody::Empty;
         }
-        let head = easy.with_state(|state| write_head(state, &custom, &body, &auth))?;
+        let head =
+            easy.with_state(|state| write_head(state, custom, proxy_custom, &body, &auth))?;
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
         let is_empty = easy.with_state(|state| state.auth.negotiates);
         let body = match (body.body, head.is_chunked) {
@@ -133,12 +185,18 @@ impl Multi {
         verbatim.closes =
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
         let request = easy.with_state(|state| {
-            let target = &state.transfer.as_ref().expect("its request is being started").target;
-            let origin = self.origin.borrow_mut().find(target, options);
+            let transfer = state.transfer.as_ref().expect("its request is being started");
+            let origin = match transfer.route.http {
+                None => self.origin.borrow_mut().find(&transfer.target, options),
+                Some(_) => CompiledOrigin::new(&transfer.hop_origin(), options),
+            };
             let request = origin.and_then(|origin| origin.request(verbatim, body));
             request.map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
         })?;
-        let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
+        let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
+            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request),
+            None => client.start(now, &request),
+        });
         self.attach(id, easy);
         easy.with_state(|state| {
             let info = &mut state.info;
@@ -159,17 +217,29 @@ impl Multi {
     /// A request has ended: another one follows, or the transfer has ended.
     pub(crate) fn end_hop(&self, easy: &Rc<Easy>, done: Done, border: &dyn CBorder) {
         self.lock_after_request(easy, &done, border);
+        if matches!(done.result, Err(Error::NoTunnel)) {
+            // The tunnel was closed meanwhile: another one is opened.
+            easy.with_state(|state| {
+                if let Some(transfer) = &mut state.transfer {
+                    transfer.id = None;
+                }
+            });
+            return self.queue_hop(easy);
+        }
         let result = easy.with_state(|state| {
             let info = &mut state.info;
-            note_exchange(info, &facts_of(&done));
+            if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
+                note_exchange(info, &facts_of(&done));
+            }
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             transfer.id = None;
             done.result.map_err(|error| {
                 Failure::of(
                     &error,
                     FailureContext {
-                        host: &transfer.target.host,
-                        port: transfer.target.port,
+                        host: transfer.peer().0,
+                        port: transfer.peer().1,
+                        is_proxied: transfer.is_proxied(),
                         elapsed_ms: sys::now()
                             .saturating_duration_since(transfer.started)
                             .as_millis(),
@@ -180,6 +250,9 @@ impl Multi {
                 )
             })
         });
+        if easy.with_state(|state| state.transfer.as_ref().is_some_and(|it| it.is_connecting)) {
+            return self.end_connect(easy, result, border);
+        }
         let is_held = easy.with_state(|state| match &mut state.transfer {
             Some(transfer) if !transfer.download.held.is_empty() => {
                 transfer.download.ended = Some(result.clone());
@@ -205,6 +278,25 @@ impl Multi {
         let ended = || reactor.engine.application_mut().done(id).map(facts_of);
         if let Some(exchange) = running.or_else(ended) {
             easy.with_state(|state| note_exchange(&mut state.info, &exchange));
+        }
+    }
+
+    /// True if another request follows, and the connection is not kept anyway: the body need not
+    /// be received.
+    pub(crate) fn skips_body(&self, easy: &Easy) -> bool {
+        easy.with_state(|state| {
+            let transfer = state.transfer.as_ref();
+            transfer.is_some_and(|it| it.response.ignores_body && it.response.closes)
+        })
+    }
+
+    /// Ends a request whose response is not needed.
+    pub(crate) fn skip_body(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
+        self.note_unfinished(easy);
+        self.detach(easy);
+        match easy.with_state(|state| state.transfer.as_ref().is_some_and(|it| it.is_connecting)) {
+            true => self.end_connect(easy, Ok(()), border),
+            false => self.follow_or_finish(easy, Ok(()), border),
         }
     }
 

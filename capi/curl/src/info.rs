@@ -79,6 +79,8 @@ pub struct TransferInfo {
     pub peer: Option<std::net::SocketAddr>,
     /// The local address.
     pub local: Option<std::net::SocketAddr>,
+    /// The status of the proxy's last response to CONNECT.
+    pub connect_code: i64,
     /// The authentication schemes that servers have offered.
     pub server_auth: u32,
     /// Those that proxies have offered.
@@ -150,6 +152,7 @@ impl Default for TransferInfo {
             connects: 0,
             peer: None,
             local: None,
+            connect_code: 0,
             server_auth: 0,
             proxy_auth: 0,
             retry_after: 0,
@@ -211,6 +214,7 @@ impl TransferInfo {
             12 => self.request_size,
             14 => self.file_time,
             20 => self.redirects,
+            22 => self.connect_code,
             23 => self.server_auth.into(),
             24 => self.proxy_auth.into(),
             25 => self.os_error,
@@ -222,7 +226,7 @@ impl TransferInfo {
             43 => -1, // the last socket, for 32 bits
             // Results of verification, a proxy, RTSP.
             48 => protocol_bit(self.scheme()),
-            13 | 22 | 37 | 38 | 39 | 47 | 59 => 0,
+            13 | 37 | 38 | 39 | 47 | 59 => 0,
             _ => return Err(CurlCode::UnknownOption),
         })
     }

@@ -23,8 +23,10 @@ pub mod mime;
 pub mod netrc;
 pub mod stamp;
 
+mod no_proxy;
 mod ntlm_lanes;
 mod number;
+mod proxy_choice;
 mod text;
 
 mod form_sources;
@@ -58,6 +60,7 @@ mod codings;
 mod decoding;
 
 mod auth_state;
+mod connect_hop;
 mod hop_auth;
 mod hop_body;
 mod hop_head;

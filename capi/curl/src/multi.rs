@@ -231,7 +231,14 @@ impl Multi {
     }
 
     fn deliver(&self, easy: &Rc<Easy>, event: HopEvent, border: &dyn CBorder) {
+        let is_connecting = easy.with_state(|state| {
+            state.transfer.as_ref().is_some_and(|transfer| transfer.is_connecting)
+        });
         let ended = match event {
+            HopEvent::Data(_) if self.skips_body(easy) => return self.skip_body(easy, border),
+            HopEvent::Head(head) if is_connecting => self.deliver_connect_head(easy, &head, border),
+            HopEvent::Upgraded if is_connecting => self.start_in_tunnel(easy, border),
+            HopEvent::Data(_) | HopEvent::Trailers(_) if is_connecting => Ok(()),
             HopEvent::Head(head) => self.deliver_head(easy, &head, border),
             HopEvent::MalformedHead(bytes, judged) => {
                 self.deliver_malformed_head(easy, &bytes, judged, border)

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::auth_state::NtlmStep;
 
@@ -24,7 +25,6 @@ pub(crate) struct NtlmLane {
 #[derive(Debug, Default)]
 pub(crate) struct NtlmLanes {
     lanes: Vec<Rc<NtlmLane>>,
-    opened: u64,
 }
 
 impl NtlmLane {
@@ -52,14 +52,16 @@ impl NtlmLanes {
         if self.lanes.len() >= LANES_KEPT {
             self.lanes.retain(|lane| Rc::strong_count(lane) > 1);
         }
-        self.opened += 1;
-        let name = [&logins[..], &self.opened.to_be_bytes()].concat();
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let name = [&logins[..], &number.to_be_bytes()].concat();
         let lane = Rc::new(NtlmLane { name: name.into(), logins, ..NtlmLane::default() });
         self.lanes.push(Rc::clone(&lane));
         lane
     }
 }
 
+/// Lanes so far: several multi handles may share their connections.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 /// Free lanes are kept up to this number.
 const LANES_KEPT: usize = 64;
 

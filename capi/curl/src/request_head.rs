@@ -19,6 +19,10 @@ pub(crate) struct HeadParts<'a> {
     /// `host`, or `host:port` for a port that is not the scheme's.
     pub(crate) host: &'a str,
     pub(crate) custom: &'a CustomFields,
+    /// The lines that decide on the fields for a proxy.
+    pub(crate) proxy_custom: &'a CustomFields,
+    /// They are sent, too.
+    pub(crate) sends_proxy_fields: bool,
     /// A redirect has left the first host: a custom `Host` is for the first one only.
     pub(crate) has_left_host: bool,
     /// Credentials and cookies may be sent to this host.
@@ -89,7 +93,7 @@ impl WrittenHead {
         }
         head.unless_custom("Accept-Encoding", accept_encoding(options));
         head.unless_custom("Referer", parts.referer);
-        if parts.is_proxied {
+        if parts.is_proxied && parts.proxy_custom.find("Proxy-Connection").is_none() {
             head.unless_custom("Proxy-Connection", Some(b"Keep-Alive"));
         }
         if te == BodyCoding::Chunked {
@@ -206,7 +210,9 @@ impl HeadWriter<'_> {
         asks_te: bool,
     ) {
         let is_form = matches!(options.request, RequestKind::PostForm | RequestKind::PostMime);
-        for line in self.custom.sent() {
+        let proxy_lines = Some(parts.proxy_custom).filter(|_| parts.sends_proxy_fields);
+        let proxy_lines = proxy_lines.into_iter().flat_map(CustomFields::sent);
+        for line in self.custom.sent().chain(proxy_lines) {
             let is_elsewhere = (has_host && names(&line, "Host"))
                 || (is_form && names(&line, "Content-Type"))
                 || (parts.negotiates && names(&line, "Content-Length"))
@@ -270,6 +276,8 @@ mod tests {
             target: b"/a",
             host: "h:81",
             custom,
+            proxy_custom: custom,
+            sends_proxy_fields: false,
             has_left_host: false,
             trusts_host: true,
             is_proxied: false,

@@ -19,6 +19,7 @@ use crate::hop_target::HopTarget;
 use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
 use crate::progress::ProgressState;
+use crate::proxy_choice::ProxyRoute;
 
 /// A transfer: one request, and those that redirects and challenges add.
 #[derive(Debug)]
@@ -29,7 +30,12 @@ pub(crate) struct EasyTransfer {
     pub(crate) first_is_secure: bool,
     /// The credentials for the current server.
     pub(crate) login: LoginPair,
-    /// They are those of the `.netrc` file, which are for this host.
+    /// Those for the proxy.
+    pub(crate) proxy_login: LoginPair,
+    pub(crate) route: ProxyRoute,
+    /// The current request is CONNECT.
+    pub(crate) is_connecting: bool,
+    /// The credentials are those of the `.netrc` file, which are for this host.
     pub(crate) is_netrc: bool,
     /// The connection that NTLM authenticates.
     pub(crate) lane: Option<Rc<NtlmLane>>,
@@ -50,6 +56,36 @@ pub(crate) struct EasyTransfer {
 }
 
 impl EasyTransfer {
+    /// True if the HTTP proxy gets credentials.
+    pub(crate) fn has_proxy_login(&self) -> bool {
+        self.route.http.is_some() && self.proxy_login.user.is_some()
+    }
+
+    /// The host and port that the connection leads to first.
+    pub(crate) fn peer(&self) -> (&str, u16) {
+        match self.route.socks.as_ref().or(self.route.http.as_ref()) {
+            Some(proxy) => (&proxy.host, proxy.port),
+            None => (&self.target.host, self.target.port),
+        }
+    }
+
+    /// True if that is a proxy.
+    pub(crate) fn is_proxied(&self) -> bool {
+        self.route.socks.is_some() || self.route.http.is_some()
+    }
+
+    /// The server or proxy that the request is sent to, as a URL that selects the connection.
+    pub(crate) fn hop_origin(&self) -> String {
+        match self.route.http.as_ref().filter(|_| !self.route.tunnels) {
+            Some(proxy) => proxy.origin(),
+            // The name of the tunnel has the host, which the client need not understand.
+            None if self.route.tunnels && !self.target.is_secure => {
+                format!("http://tunnel.invalid:{}/", self.target.port)
+            }
+            None => self.target.origin(),
+        }
+    }
+
     /// True if credentials and cookies of the options may be sent to the current target: it is the
     /// first one, or the application trusts all.
     pub(crate) fn trusts_host(&self, options: &EasyOptions) -> bool {

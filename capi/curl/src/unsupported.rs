@@ -8,9 +8,7 @@ use crate::option::OptionId as Id;
 /// A transfer that would silently differ from what its options demand does not begin.
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
-    let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
     let refused = [
-        (has(Id::PROXY) || has(Id::PRE_PROXY), "proxies are not built in"),
         (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
         (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),

@@ -49,8 +49,9 @@ impl Multi {
         let len = left.map_or(max, |left| max.min(usize::try_from(left).unwrap_or(usize::MAX)));
         let bytes = match len {
             0 => Bytes::new(),
-            len => match self.read_piece(easy, len, border)? {
-                ReadPiece::Bytes(bytes) => bytes,
+            // The callback gets the whole buffer, and may return more than is left.
+            len => match self.read_piece(easy, max, border)? {
+                ReadPiece::Bytes(bytes) => bytes.slice(..len.min(bytes.len())),
                 ReadPiece::Paused => {
                     easy.with_state(|state| {
                         if let Some(transfer) = &mut state.transfer {

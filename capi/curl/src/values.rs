@@ -131,6 +131,7 @@ fn default_number(id: OptionId) -> i64 {
         OptionId::NOPROGRESS
         | OptionId::HTTPAUTH
         | OptionId::PROXYAUTH
+        | OptionId::HEADEROPT
         | OptionId::SSL_VERIFYPEER
         | OptionId::PROXY_SSL_VERIFYPEER
         | OptionId::DOH_SSL_VERIFYPEER

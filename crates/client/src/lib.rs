@@ -68,6 +68,7 @@ pub use client::Client;
 pub use connection_key::{Key, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_proto::h1::{ResponseProfile, VerbatimHead};
+pub use fulmar_semantics::proxy;
 pub use options::{Config, Options, RateLimit};
 pub use request::{CompiledOrigin, Request, RequestBody, RequestBuilder};
 pub use request_url::{RequestUrl, UrlError, UrlResolveError};

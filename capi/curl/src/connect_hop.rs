@@ -1,0 +1,172 @@
+//! CONNECT: the request that opens a tunnel through an HTTP proxy (RFC 9110 §9.3.6).
+//!
+//! It is an exchange of its own, whose head and response lines are libcurl's. When the proxy has
+//! accepted, the request of the transfer begins on the same connection.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fulmar_client::{Options, Protocol, Request, VerbatimHead};
+
+use crate::border::{CBorder, DebugKind};
+use crate::code::CurlCode;
+use crate::custom_fields::{CustomFields, names};
+use crate::events::ReceivedHead;
+use crate::failure::Failure;
+use crate::handles::{Easy, EasyState, Multi};
+use crate::header_list::HeaderOrigin;
+use crate::hop_auth::{authorize_connect, read_challenges, repeats};
+use crate::hop_response::HopResponse;
+use crate::option::OptionId as Id;
+use crate::proxy_choice::ProxyScheme;
+
+impl Multi {
+    /// Requests a tunnel for the current target.
+    pub(crate) fn start_connect(
+        &self,
+        easy: &Rc<Easy>,
+        mut options: Options,
+        custom: &CustomFields,
+        proxy_custom: &CustomFields,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let origin = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut().expect("its request is being started");
+            transfer.is_connecting = true;
+            transfer.route.http.as_ref().map(|proxy| proxy.origin())
+        });
+        let origin = origin.expect("a tunnel has a proxy");
+        options.tls = None;
+        options.tunnel = None;
+        options.protocol = Protocol::Http1;
+        self.note_connection(easy, &origin, &options);
+        let head = easy.with_state(|state| connect_head(state, custom, proxy_custom))?;
+        self.debug(easy, DebugKind::HeaderOut, &head, border);
+        let head = VerbatimHead::new(head)
+            .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
+        let request = Request::with_verbatim_head(&origin, head)
+            .options(Arc::new(options))
+            .build()
+            .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))?;
+        let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
+        self.attach(id, easy);
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.id = Some(id);
+                transfer.response = HopResponse::default();
+            }
+        });
+        Ok(())
+    }
+
+    /// Delivers the lines of the proxy's response.
+    pub(crate) fn deliver_connect_head(
+        &self,
+        easy: &Rc<Easy>,
+        head: &ReceivedHead,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let is_suppressed = easy.with_state(|state| {
+            state.info.connect_code = head.status.into();
+            if !head.is_interim {
+                read_challenges(state, head);
+                let repeats = head.status == 407 && repeats(state, head.status);
+                if let Some(transfer) = &mut state.transfer {
+                    transfer.response.status = head.status.into();
+                    transfer.response.has_head = true;
+                    transfer.response.ignores_body = true;
+                    transfer.response.repeats = repeats;
+                    transfer.response.closes = head.closes();
+                }
+            }
+            state.info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
+            state.options.values.is_on(Id::SUPPRESS_CONNECT_HEADERS)
+        });
+        for line in head.lines() {
+            self.debug(easy, DebugKind::HeaderIn, line, border);
+            if !is_suppressed {
+                self.deliver_line(easy, line, Some(HeaderOrigin::Connect), border)?;
+            }
+            // RFC 9110 §9.3.6: a tunnel has no body.
+            let is_ignored = |name: &&str| names(line, name) && head.status / 100 == 2;
+            if let Some(name) =
+                ["Content-Length", "Transfer-Encoding"].iter().copied().find(is_ignored)
+            {
+                let text = format!("Ignoring {name} in CONNECT {} response\n", head.status);
+                self.debug(easy, DebugKind::Text, text.as_bytes(), border);
+            }
+        }
+        Ok(())
+    }
+
+    /// The proxy has opened no tunnel: another attempt follows, or the transfer fails.
+    pub(crate) fn end_connect(
+        &self,
+        easy: &Rc<Easy>,
+        done: Result<(), Failure>,
+        border: &dyn CBorder,
+    ) {
+        let (repeats, status) = easy.with_state(|state| match &mut state.transfer {
+            Some(transfer) => {
+                transfer.id = None;
+                transfer.is_connecting = false;
+                (transfer.response.repeats, transfer.response.status)
+            }
+            None => (false, 0),
+        });
+        match done {
+            Ok(()) if repeats => self.queue_hop(easy),
+            Ok(()) => {
+                let text = format!("CONNECT tunnel failed, response {status}");
+                self.finish(easy, Err(Failure::new(CurlCode::RecvError, text)), border);
+            }
+            Err(failure) if failure.code == CurlCode::GotNothing => {
+                let failure = Failure::new(CurlCode::RecvError, "Proxy CONNECT aborted");
+                self.finish(easy, Err(failure), border);
+            }
+            Err(failure) => self.finish(easy, Err(failure), border),
+        }
+    }
+}
+
+/// The head of the request.
+fn connect_head(
+    state: &mut EasyState,
+    custom: &CustomFields,
+    proxy_custom: &CustomFields,
+) -> Result<Vec<u8>, Failure> {
+    let transfer = state.transfer.as_ref().expect("its request is being started");
+    let authority = transfer.target.authority();
+    let is_http10 =
+        transfer.route.http.as_ref().is_some_and(|proxy| proxy.kind == ProxyScheme::Http10);
+    let version = if is_http10 { "1.0" } else { "1.1" };
+    let own = match state.options.values.is_on(Id::HEADEROPT) {
+        true => proxy_custom,
+        false => custom,
+    };
+    let authorization = authorize_connect(state, own, authority.as_bytes())?;
+    let mut head = format!("CONNECT {authority} HTTP/{version}\r\n").into_bytes();
+    let mut line = |name: &str, value: &[u8]| {
+        head.extend_from_slice(&[name.as_bytes(), b": ", value, b"\r\n"].concat());
+    };
+    if own.find("Host").is_none() {
+        line("Host", authority.as_bytes());
+    }
+    if let Some(value) = authorization {
+        line("Proxy-Authorization", &value);
+    }
+    let agent = state.options.values.bytes(Id::USERAGENT).filter(|agent| !agent.is_empty());
+    if let Some(agent) = agent.filter(|_| own.find("User-Agent").is_none()) {
+        line("User-Agent", agent);
+    }
+    if own.find("Proxy-Connection").is_none() {
+        line("Proxy-Connection", b"Keep-Alive");
+    }
+    for custom in own.sent() {
+        head.extend_from_slice(&custom);
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    state.info.request_size += i64::try_from(head.len()).unwrap_or(i64::MAX);
+    Ok(head)
+}

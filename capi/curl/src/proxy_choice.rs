@@ -1,0 +1,251 @@
+//! The proxies of a transfer: those of the options, or of the environment.
+
+use crate::auth_state::LoginPair;
+use crate::code::CurlCode;
+use crate::easy_options::EasyOptions;
+use crate::failure::Failure;
+use crate::hop_target::HopTarget;
+use crate::no_proxy::is_excluded;
+use crate::option::OptionId as Id;
+use crate::url::{CurlUrl, UrlFlags, UrlPart};
+
+/// The proxies on the way to a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProxyRoute {
+    pub(crate) http: Option<ProxyServer>,
+    /// In front of the HTTP proxy, or the only one.
+    pub(crate) socks: Option<ProxyServer>,
+    /// Through the HTTP proxy, a tunnel leads to the server.
+    pub(crate) tunnels: bool,
+}
+
+/// A proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProxyServer {
+    pub(crate) kind: ProxyScheme,
+    /// Without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) login: LoginPair,
+}
+
+/// `CURLOPT_PROXYTYPE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyScheme {
+    Http,
+    Http10,
+    Https,
+    Socks4,
+    Socks4a,
+    Socks5,
+    Socks5h,
+}
+
+impl ProxyScheme {
+    fn of_option(number: i64) -> Self {
+        match number {
+            1 => Self::Http10,
+            2 => Self::Https,
+            4 => Self::Socks4,
+            5 => Self::Socks5,
+            6 => Self::Socks4a,
+            7 => Self::Socks5h,
+            _ => Self::Http,
+        }
+    }
+
+    fn is_socks(self) -> bool {
+        !matches!(self, Self::Http | Self::Http10 | Self::Https)
+    }
+}
+
+impl ProxyRoute {
+    /// The proxies for a target. `login` is that of the options; the one of a proxy's URL takes its
+    /// place. `variable` reads the environment.
+    pub(crate) fn select(
+        options: &EasyOptions,
+        target: &HopTarget,
+        login: &mut LoginPair,
+        variable: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Result<Self, Failure> {
+        let values = &options.values;
+        let own = |id| values.bytes(id).map(|text| text.to_vec());
+        let (mut proxy, mut socks) = (own(Id::PROXY), own(Id::PRE_PROXY));
+        let excluded = own(Id::NOPROXY).or_else(|| variable("no_proxy"));
+        let excluded = excluded.or_else(|| variable("NO_PROXY")).unwrap_or_default();
+        if is_excluded(&target.host, &excluded) {
+            (proxy, socks) = (None, None);
+        } else if proxy.is_none() && socks.is_none() {
+            proxy = of_environment(target, variable);
+        }
+        if values.bytes(Id::UNIX_SOCKET_PATH).is_some() {
+            proxy = None;
+        }
+        let mut route = Self::default();
+        let kind = ProxyScheme::of_option(values.number(Id::PROXYTYPE));
+        let port = u16::try_from(values.number(Id::PROXYPORT)).ok().filter(|port| *port > 0);
+        for text in [proxy, socks].into_iter().flatten().filter(|text| !text.is_empty()) {
+            let server = ProxyServer::parse(&text, kind, port, login)?;
+            match server.kind.is_socks() {
+                true => route.socks = Some(server),
+                false => route.http = Some(server),
+            }
+        }
+        if let Some(socks) = &mut route.socks
+            && route.http.is_none()
+            && socks.login.user.is_none()
+        {
+            socks.login.clone_from(login);
+        }
+        route.tunnels =
+            route.http.is_some() && (target.is_secure || values.is_on(Id::HTTPPROXYTUNNEL));
+        Ok(route)
+    }
+}
+
+/// The proxy of the environment. `HTTP_PROXY` is not read: a web server sets it from a request.
+fn of_environment(
+    target: &HopTarget,
+    variable: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    let names: &[&str] = match target.is_secure {
+        true => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+        false => &["http_proxy", "all_proxy", "ALL_PROXY"],
+    };
+    names.iter().find_map(|name| variable(name))
+}
+
+impl ProxyServer {
+    fn parse(
+        text: &[u8],
+        mut kind: ProxyScheme,
+        default_port: Option<u16>,
+        login: &mut LoginPair,
+    ) -> Result<Self, Failure> {
+        let shown = String::from_utf8_lossy(text);
+        let syntax = || {
+            Failure::new(
+                CurlCode::CouldntResolveProxy,
+                format!("Unsupported proxy syntax in '{shown}'"),
+            )
+        };
+        let mut url = CurlUrl::new();
+        let flags = UrlFlags::NON_SUPPORT_SCHEME | UrlFlags::GUESS_SCHEME;
+        url.set(UrlPart::Url, text, flags).map_err(|_| syntax())?;
+        let get = |part, flags| url.get(part, flags).ok();
+        let scheme = get(UrlPart::Scheme, UrlFlags::default()).unwrap_or_default();
+        kind = match &scheme.to_ascii_lowercase()[..] {
+            b"http" => kind,
+            b"https" => ProxyScheme::Https,
+            b"socks5h" => ProxyScheme::Socks5h,
+            b"socks5" => ProxyScheme::Socks5,
+            b"socks4a" => ProxyScheme::Socks4a,
+            b"socks4" | b"socks" => ProxyScheme::Socks4,
+            _ => {
+                return Err(Failure::new(
+                    CurlCode::CouldntConnect,
+                    format!("Unsupported proxy scheme for '{shown}'"),
+                ));
+            }
+        };
+        if kind == ProxyScheme::Https {
+            return Err(Failure::new(
+                CurlCode::NotBuiltIn,
+                format!(
+                    "Unsupported proxy '{shown}', libcurl is built without the HTTPS-proxy \
+                     support."
+                ),
+            ));
+        }
+        let user = get(UrlPart::User, UrlFlags::URLDECODE);
+        let password = get(UrlPart::Password, UrlFlags::URLDECODE);
+        let mut own = LoginPair::default();
+        if user.is_some() || password.is_some() {
+            own = LoginPair { user, password: Some(password.unwrap_or_default()) };
+            login.clone_from(&own);
+        }
+        let port = get(UrlPart::Port, UrlFlags::default());
+        let port = port.and_then(|port| std::str::from_utf8(&port).ok()?.parse().ok());
+        let host = get(UrlPart::Host, UrlFlags::URLDECODE).ok_or_else(syntax)?;
+        let host = String::from_utf8(host).map_err(|_| syntax())?;
+        Ok(Self {
+            kind,
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: port.or(default_port).unwrap_or(PORT_DEFAULT),
+            login: own,
+        })
+    }
+
+    /// As a URL, which selects the connection.
+    pub(crate) fn origin(&self) -> String {
+        self.url("http")
+    }
+
+    /// The same with another scheme.
+    pub(crate) fn url(&self, scheme: &str) -> String {
+        match self.host.contains(':') {
+            true => format!("{scheme}://[{}]:{}/", self.host, self.port),
+            false => format!("{scheme}://{}:{}/", self.host, self.port),
+        }
+    }
+}
+
+/// `CURL_DEFAULT_PROXY_PORT`.
+const PORT_DEFAULT: u16 = 1080;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::easy_options::Argument;
+
+    fn select(url: &str, options: &EasyOptions, variables: &[(&str, &str)]) -> ProxyRoute {
+        let target = HopTarget::parse(url.as_bytes(), options).expect("a URL");
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.as_bytes().to_vec())
+        };
+        let login = &mut LoginPair::default();
+        ProxyRoute::select(options, &target, login, variable).expect("a proxy")
+    }
+
+    fn name(server: &ProxyServer) -> String {
+        format!("{:?} {}:{}", server.kind, server.host, server.port)
+    }
+
+    #[test]
+    fn environment_is_read_unless_options_exclude_it() {
+        let variables = [
+            ("http_proxy", "a:1"),
+            ("HTTP_PROXY", "never"),
+            ("HTTPS_PROXY", "socks5h://b"),
+            ("no_proxy", "excluded.org"),
+        ];
+        let mut options = EasyOptions::default();
+        let found = |options: &EasyOptions, url| {
+            let route = select(url, options, &variables);
+            route.http.or(route.socks).map(|server| name(&server))
+        };
+        assert_eq!(found(&options, "http://x/").as_deref(), Some("Http a:1"));
+        assert_eq!(found(&options, "https://x/").as_deref(), Some("Socks5h b:1080"));
+        assert_eq!(found(&options, "http://www.excluded.org/"), None);
+        options.set(Id::PROXY, Argument::Bytes(Some(b""))).expect("accepted");
+        assert_eq!(found(&options, "http://x/"), None, "an empty option means none");
+    }
+
+    #[test]
+    fn scheme_port_and_login_are_those_of_the_option() {
+        let mut options = EasyOptions::default();
+        options.set(Id::PROXYPORT, Argument::Number(8080)).expect("accepted");
+        options.set(Id::PROXYTYPE, Argument::Number(4)).expect("accepted");
+        options.set(Id::PROXY, Argument::Bytes(Some(b"u%40:p@h"))).expect("accepted");
+        let route = select("https://x/", &options, &[]);
+        let server = route.socks.expect("a SOCKS proxy");
+        assert_eq!(name(&server), "Socks4 h:8080");
+        assert_eq!(server.login.user.as_deref(), Some(&b"u@"[..]));
+        assert!(!route.tunnels, "only HTTP proxies have tunnels");
+        options.set(Id::PROXY, Argument::Bytes(Some(b"socks9://h"))).expect("accepted");
+        let target = HopTarget::parse(b"http://x/", &options).expect("a URL");
+        let refused = ProxyRoute::select(&options, &target, &mut LoginPair::default(), |_| None);
+        assert_eq!(refused.map_err(|it| it.code), Err(CurlCode::CouldntConnect));
+    }
+}
