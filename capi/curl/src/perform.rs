@@ -1,8 +1,10 @@
 //! `curl_easy_perform` and `curl_easy_pause`: transfers of one handle.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use fulmar_drive::ReceiveMemory;
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
@@ -35,7 +37,21 @@ impl Easy {
         result
     }
 
+    /// In the receive memory of the thread: a handle keeps none when its transfer has ended.
     fn perform_in(
+        self: &Rc<Self>,
+        multi: &Rc<Multi>,
+        border: &dyn CBorder,
+    ) -> Result<(), CurlCode> {
+        let mut memory = MEMORY.take();
+        multi.reactor.borrow_mut().swap_memory(&mut memory);
+        let result = self.perform_until_done(multi, border);
+        multi.reactor.borrow_mut().swap_memory(&mut memory);
+        MEMORY.set(memory);
+        result
+    }
+
+    fn perform_until_done(
         self: &Rc<Self>,
         multi: &Rc<Multi>,
         border: &dyn CBorder,
@@ -75,6 +91,11 @@ impl Easy {
         let _ = multi.report_unless_calling(border);
         Ok(())
     }
+}
+
+thread_local! {
+    /// A transfer in a callback of another one finds it empty.
+    static MEMORY: Cell<ReceiveMemory> = Cell::default();
 }
 
 const PAUSE_RECV: i32 = 1;

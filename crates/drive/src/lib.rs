@@ -53,7 +53,7 @@ pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 #[cfg(feature = "testing")]
 pub use portions::Portions;
-pub use reactor::{Reactor, Stats};
+pub use reactor::{Reactor, ReceiveMemory, Stats};
 pub use resolver::{Resolution, Resolver, Watch};
 pub use selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
 pub use spin::Spin;
