@@ -42,7 +42,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use fulmar_engine::{Engine, SocketId};
@@ -170,6 +170,11 @@ impl Ending {
     pub fn descriptor(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
         let waker = self.waker.as_ref().map(AsFd::as_fd);
         self.changes.retired(fd).or_else(|| waker.filter(|waker| waker.as_raw_fd() == fd))
+    }
+
+    /// As [`Reactor::poll_closed`].
+    pub fn poll_closed(&mut self) -> Option<OwnedFd> {
+        self.changes.poll_closed()
     }
 }
 

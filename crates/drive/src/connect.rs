@@ -23,6 +23,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Err(error) if self.makes_room(&error) => open(endpoint),
             opened => opened,
         };
+        self.admit_opened(now, id, opened, endpoint);
+    }
+
+    pub(crate) fn admit_opened(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        opened: io::Result<(OwnedFd, Connect)>,
+        endpoint: &Endpoint,
+    ) {
         match opened {
             Ok((fd, Connect::InProgress)) => {
                 self.admit_outgoing(id, fd, SocketOrigin::Connecting, endpoint);
@@ -60,20 +70,44 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
 /// A socket on its way.
 fn open(endpoint: &Endpoint) -> io::Result<(OwnedFd, Connect)> {
-    let fd = match &endpoint.peer {
-        Peer::Ip(peer) => sys::tcp_socket(*peer)?,
-        Peer::Unix(_) => sys::unix_socket()?,
-    };
-    let connected = match &endpoint.peer {
-        Peer::Ip(peer) => connect_ip(fd.as_fd(), *peer, endpoint),
-        Peer::Unix(path) => connect_unix(fd.as_fd(), path),
-    };
+    let fd = new_socket(endpoint)?;
+    let connected = set_options(fd.as_fd(), endpoint).and_then(|()| start(fd.as_fd(), endpoint));
     match connected {
         Ok(connect) => Ok((fd, connect)),
         Err(error) => {
             sys::close(fd);
             Err(error)
         }
+    }
+}
+
+/// A socket for an endpoint.
+pub(crate) fn new_socket(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    match &endpoint.peer {
+        Peer::Ip(peer) => sys::tcp_socket(*peer),
+        Peer::Unix(_) => sys::unix_socket(),
+    }
+}
+
+/// The options of a new socket for an endpoint.
+pub(crate) fn set_options(fd: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<()> {
+    if let Peer::Unix(_) = endpoint.peer {
+        return Ok(());
+    }
+    if let Some(keep_alive) = endpoint.keep_alive {
+        set_keep_alive(fd, keep_alive)?;
+    }
+    if let Some(limit) = endpoint.user_timeout {
+        optional(sys::set_user_timeout(fd, millis(limit)))?;
+    }
+    Ok(())
+}
+
+/// Binds a socket to the local address of an endpoint, and begins to connect it.
+pub(crate) fn start(fd: BorrowedFd<'_>, endpoint: &Endpoint) -> io::Result<Connect> {
+    match &endpoint.peer {
+        Peer::Ip(peer) => connect_ip(fd, *peer, endpoint),
+        Peer::Unix(path) => connect_unix(fd, path),
     }
 }
 
@@ -84,12 +118,6 @@ fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::
     if let Some(local) = endpoint.local {
         optional(sys::set_bind_address_no_port(fd))?;
         sys::bind(fd, local).map_err(|error| with(error, format_args!("local address {local}")))?;
-    }
-    if let Some(keep_alive) = endpoint.keep_alive {
-        set_keep_alive(fd, keep_alive)?;
-    }
-    if let Some(limit) = endpoint.user_timeout {
-        optional(sys::set_user_timeout(fd, millis(limit)))?;
     }
     sys::connect(fd, peer)
 }

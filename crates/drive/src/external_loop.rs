@@ -77,6 +77,7 @@ pub struct ExternalLoop {
     retired: VecDeque<OwnedFd>,
     borrowed: VecDeque<RawFd>,  // to be forgotten, and closed elsewhere
     forgotten: Option<OwnedFd>, // reported, and open until the next call
+    closed: Option<VecDeque<OwnedFd>>, // for the application to close, if it does
     timer: Option<Option<Instant>>,
 }
 
@@ -145,7 +146,7 @@ impl ExternalLoop {
                 self.forgotten = Some(fd);
                 return Some(change);
             }
-            sys::close(fd);
+            self.close(fd);
         }
         while let Some(fd) = self.borrowed.pop_front() {
             if let Some(change) = self.forget(fd) {
@@ -178,8 +179,30 @@ impl ExternalLoop {
     /// The application has processed the last change.
     pub(crate) fn close_forgotten(&mut self) {
         if let Some(fd) = self.forgotten.take() {
-            sys::close(fd);
+            self.close(fd);
         }
+    }
+
+    fn close(&mut self, fd: OwnedFd) {
+        match &mut self.closed {
+            Some(closed) => closed.push_back(fd),
+            None => sys::close(fd),
+        }
+    }
+
+    /// Leaves the closing of descriptors to the application.
+    pub(crate) fn keep_closed(&mut self) {
+        self.closed.get_or_insert_default();
+    }
+
+    /// A descriptor that the application closes.
+    pub(crate) fn poll_closed(&mut self) -> Option<OwnedFd> {
+        self.closed.as_mut()?.pop_front()
+    }
+
+    /// Closes a descriptor that was never watched.
+    pub(crate) fn retire_unwatched(&mut self, fd: OwnedFd) {
+        self.close(fd);
     }
 
     /// Attaches the application's value to a descriptor that was reported to it.

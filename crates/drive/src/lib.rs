@@ -40,6 +40,7 @@ mod any_selector;
 pub mod application;
 mod epoll;
 mod external_loop;
+mod hand_over;
 mod poll;
 mod waker;
 
@@ -49,6 +50,7 @@ pub use driver::{Driver, DriverInfo, LoopOptions};
 pub use epoll::Epoll;
 pub use external_loop::{Change, ExternalLoop};
 pub use fulmar_sys::Ring;
+pub use hand_over::OutgoingSocket;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 #[cfg(feature = "testing")]

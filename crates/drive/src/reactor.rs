@@ -10,7 +10,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, CloseKind, DriverEvent, Engine, ListenerId, SocketEvent, SocketId};
+use fulmar_engine::{
+    Action, CloseKind, DriverEvent, Endpoint, Engine, ListenerId, SocketEvent, SocketId,
+};
 use fulmar_proto::{Abilities, Block, FileRange, Signals};
 use fulmar_sys::errno::{EMFILE, ENFILE};
 use fulmar_sys::{self as sys, PollEntry, Ring};
@@ -94,6 +96,8 @@ pub struct Reactor<E, S> {
     pub(crate) file_memory: Vec<u8>, // of files, for a layer, for frames, or without sendfile
     pub(crate) file_memory_until: Option<Instant>, // when it is freed
     pub(crate) some_took_all: bool,  // `Socket::took_all` of some sockets
+    /// Connects that wait for the application, if it opens the sockets.
+    pub(crate) handed_connects: Option<VecDeque<(SocketId, Endpoint)>>,
     pub(crate) connect_prediction: Prediction, // whether connects are complete at once
     clock: Instant,
     deadline: Option<Instant>, // as passed to the selector
@@ -160,6 +164,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             file_memory: Vec::new(),
             file_memory_until: None,
             some_took_all: false,
+            handed_connects: None,
             connect_prediction: Prediction::default(),
             clock: sys::now(),
             deadline: None,
@@ -224,7 +229,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// The engine was used between two turns.
-    fn leave(&mut self, now: Instant) {
+    pub(crate) fn leave(&mut self, now: Instant) {
         self.act(now);
         self.executor.close(&mut self.close_queue);
         self.register_new(now);
@@ -433,7 +438,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         match action {
             Action::Transmit { socket } => self.new_transmits.push(socket),
             Action::Read { socket, on } => self.set_reading(now, socket, on),
-            Action::Connect { socket, endpoint } => self.connect(now, socket, &endpoint),
+            Action::Connect { socket, endpoint } => match &mut self.handed_connects {
+                Some(handed) => handed.push_back((socket, *endpoint)),
+                None => self.connect(now, socket, &endpoint),
+            },
             Action::Resolve { lookup, name } => self.resolve(now, lookup, &name),
             Action::Abandon { lookup } => self.abandon(now, lookup),
             Action::Shutdown { socket } => {
@@ -463,7 +471,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn close(&mut self, now: Instant, id: SocketId, kind: CloseKind) {
-        let Some(socket) = self.sockets.remove(id) else { return }; // it could not be opened
+        let Some(socket) = self.sockets.remove(id) else {
+            // It could not be opened, or is not opened yet.
+            return self.handed_connects.iter_mut().for_each(|it| it.retain(|(of, _)| *of != id));
+        };
         // Where neither can be done, the peer sees a normal close.
         let _ = match kind {
             CloseKind::Normal => Ok(()),
