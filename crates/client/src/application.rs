@@ -182,6 +182,13 @@ impl Context<'_> {
         self.state.transfers.get(transfer.0)?.exchange(self.now)
     }
 
+    /// Whether the application's loop waits for the connection of a transfer.
+    pub fn set_watched(&mut self, transfer: TransferId, on: bool) {
+        if let Some(socket) = self.connection(transfer) {
+            self.state.set_watched(socket, on);
+        }
+    }
+
     /// Transfers that have been started and are not over.
     pub fn running(&self) -> usize {
         self.state.transfers.len()

@@ -206,6 +206,9 @@ impl<A: Application> ConnectionHandler<A> {
     ) {
         let transfer = self.state.transfers.get_mut(id.0).expect("it was just assigned");
         let request = transfer.request.clone();
+        if request.is_tunnel() {
+            return self.begin_tunnel(now, id, connection, stream);
+        }
         let expects = request.expects_continue();
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
         let whole = match (whole, &mut *connection) {
@@ -227,6 +230,30 @@ impl<A: Application> ConnectionHandler<A> {
         if has_body_left && !expects {
             self.state.commands.push_back(Command::SendBody(id));
         }
+    }
+
+    /// The connection is the application's from now on. It is paused before anything is read.
+    fn begin_tunnel(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) {
+        let begun = match connection {
+            ClientConnection::Http1(connection, _) => connection.begin_tunnel(stream),
+            ClientConnection::Http2(_) => Err(UsageError::NoSuchStream),
+        };
+        if let Err(error) = begun {
+            return self.usage_error(now, id, error);
+        }
+        connection.set_held(stream, true);
+        if let Some(transfer) = self.state.transfers.get_mut(id.0) {
+            transfer.stage = TransferStage::Receiving;
+            transfer.paused = true;
+        }
+        self.state.watch(now, id);
+        self.emit(now, id, TransferEvent::Upgraded);
     }
 
     /// Sends the body of a request after its head.

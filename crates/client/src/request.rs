@@ -47,6 +47,8 @@ struct Inner {
     encoded: Option<EncodedRequest>,
     /// The head of the caller; with HTTP/2, `headers` has its fields.
     verbatim: Option<VerbatimHead>,
+    /// There is no request: its connection carries the bytes of the application.
+    is_tunnel: bool,
 }
 
 /// A URL and options, compiled once for requests whose heads are the caller's: the URL is parsed,
@@ -142,7 +144,17 @@ impl CompiledOrigin {
         };
         let (credentials, verbatim) = (None, Some(head));
         let origin = self;
-        let inner = Inner { origin, method, headers, body, tag, credentials, encoded, verbatim };
+        let inner = Inner {
+            origin,
+            method,
+            headers,
+            body,
+            tag,
+            credentials,
+            encoded,
+            verbatim,
+            is_tunnel: false,
+        };
         Ok(Request { inner: Arc::new(inner) })
     }
 }
@@ -220,6 +232,7 @@ pub struct RequestBuilder {
     tag: u64,
     options: Option<Arc<Options>>,
     verbatim: Option<VerbatimHead>,
+    is_tunnel: bool,
 }
 
 impl Request {
@@ -239,6 +252,7 @@ impl Request {
             tag: 0,
             options: None,
             verbatim: None,
+            is_tunnel: false,
         }
     }
 
@@ -260,6 +274,14 @@ impl Request {
     pub fn with_verbatim_head(url: &str, head: VerbatimHead) -> RequestBuilder {
         let method = String::from_utf8_lossy(head.method()).into_owned();
         RequestBuilder { verbatim: Some(head), ..Self::with_method(&method, url) }
+    }
+
+    /// No request, but a connection for the application's own bytes, with TLS if the scheme of the
+    /// URL has it. With it the transfer receives [`crate::TransferEvent::Upgraded`], and is paused:
+    /// nothing is read before [`crate::Context::resume`]. No other transfer uses the connection,
+    /// which is closed when the transfer ends or is removed.
+    pub fn tunnel(url: &str) -> RequestBuilder {
+        RequestBuilder { is_tunnel: true, ..Self::with_method("CONNECT", url) }
     }
 
     /// The URL, without user and password.
@@ -311,6 +333,11 @@ impl Request {
     /// The head of the caller, if it is sent byte for byte.
     pub(crate) fn verbatim(&self) -> Option<&VerbatimHead> {
         self.inner.verbatim.as_ref()
+    }
+
+    /// True if it is no request ([`Request::tunnel`]).
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.inner.is_tunnel
     }
 
     /// True if the response has no body, whatever its fields declare.
@@ -433,6 +460,7 @@ impl Request {
             options: Arc::clone(self.options()),
             credentials: inner.credentials.clone(),
             verbatim: inner.verbatim.clone(),
+            is_tunnel: inner.is_tunnel,
         }
     }
 }
@@ -513,6 +541,7 @@ impl RequestBuilder {
             options,
             credentials,
             verbatim: self.verbatim,
+            is_tunnel: self.is_tunnel,
         };
         draft.compile()
     }
@@ -528,6 +557,7 @@ struct Draft {
     options: Arc<Options>,
     credentials: Option<Arc<Credentials>>,
     verbatim: Option<VerbatimHead>,
+    is_tunnel: bool,
 }
 
 impl Draft {
@@ -535,6 +565,20 @@ impl Draft {
         if let Some(head) = self.verbatim.take() {
             let origin = CompiledOrigin::compile(self.target, self.options, head.upgrades)?;
             return origin.verbatim_request(head, self.body, self.tag);
+        }
+        if self.is_tunnel {
+            let inner = Inner {
+                origin: CompiledOrigin::compile(self.target, self.options, true)?,
+                method: self.method,
+                headers: HeaderBuf::new(),
+                body: RequestBody::Empty,
+                tag: self.tag,
+                credentials: None,
+                encoded: None,
+                verbatim: None,
+                is_tunnel: true,
+            };
+            return Ok(Request { inner: Arc::new(inner) });
         }
         if self.credentials.is_none() {
             self.credentials = self.login()?;
@@ -551,6 +595,7 @@ impl Draft {
             credentials: self.credentials,
             encoded: None,
             verbatim: None,
+            is_tunnel: false,
         };
         let bytes = match &inner.body {
             RequestBody::Empty => Some(Bytes::new()),

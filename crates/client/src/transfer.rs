@@ -188,6 +188,8 @@ impl Done {
 /// What is known of an exchange before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeFacts {
+    /// The connection: a name for its driver.
+    pub connection: SocketId,
     /// The address of the peer: of the server, or of its proxy.
     pub peer: Option<SocketAddr>,
     /// The connection had been used before.
@@ -327,6 +329,7 @@ impl Transfer {
 
     pub(crate) fn exchange(&self, now: Instant) -> Option<ExchangeFacts> {
         self.is_active().then(|| ExchangeFacts {
+            connection: self.socket,
             peer: self.peer,
             reused: self.reused,
             timings: self.timestamps.timings(now),

@@ -282,6 +282,17 @@ impl H1Client {
         Ok(())
     }
 
+    /// Makes the connection a tunnel without a request: from now on it carries bytes both ways.
+    ///
+    /// # Errors
+    /// As for `send_head`.
+    pub fn begin_tunnel(&mut self, stream: StreamId) -> Result<(), UsageError> {
+        self.expect_head(stream)?;
+        self.outstanding = 0;
+        (self.recv, self.send) = (Recv::Tunnel, Send::Tunnel);
+        Ok(())
+    }
+
     /// Queues bytes that others may share.
     fn push_shared(&mut self, bytes: &Bytes) {
         if bytes.len() <= COPY_SIZE_MAX {

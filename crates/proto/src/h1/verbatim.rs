@@ -226,6 +226,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tunnel_without_a_request_carries_bytes_both_ways() {
+        let mut connection = H1Client::default();
+        let stream = connection.open().unwrap();
+        connection.begin_tunnel(stream).unwrap();
+        assert_eq!((connection.vacancy(), sent(&mut connection)), (0, Vec::new()));
+        assert_eq!(events(&mut connection, b"HTTP/1.1 200 OK\r\n\r\n"), "data");
+        connection.send_data(stream, Bytes::from_static(b"raw").into()).unwrap();
+        assert_eq!(sent(&mut connection), b"raw");
+    }
+
+    #[test]
     fn a_verbatim_head_is_not_changed_when_the_connection_is_to_close() {
         let text = "GET / HTTP/1.1\r\n\r\n";
         let head = VerbatimHead::new(text).unwrap();
