@@ -5,15 +5,16 @@
 //! application checks it, nothing else can.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use fulmar_curl::hsts::HstsEntry;
 use fulmar_curl::url::CurlUrl;
 use fulmar_curl::{
-    CBorder, CPointer, DebugKind, HstsCall, HstsRead, HstsWritten, LockCall, PostedForm,
+    CBorder, CPointer, DebugKind, HstsCall, HstsRead, HstsWritten, LockCall, Peer, PostedForm,
     SEEK_CANNOT, SharedKind, SocketCall,
 };
 
+use crate::socket_address::CurlSocketAddress;
 use crate::{form_list, hsts, slist, url};
 
 /// The functions of C.
@@ -32,6 +33,9 @@ type SocketFunction =
 type LockFunction = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void);
 type UnlockFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void);
 type FreeFunction = unsafe extern "C" fn(*mut c_void);
+type OpenSocketFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut CurlSocketAddress) -> RawFd;
+type PrepareSocketFunction = unsafe extern "C" fn(*mut c_void, RawFd, c_int) -> c_int;
+type CloseSocketFunction = unsafe extern "C" fn(*mut c_void, RawFd) -> c_int;
 type TimerFunction = unsafe extern "C" fn(*mut c_void, c_long, *mut c_void) -> c_int;
 
 /// Makes a function of an address that is not `NULL`.
@@ -114,6 +118,30 @@ impl CBorder for CFunctions {
         let function = function!(call.function, SocketFunction);
         // SAFETY: the arguments are those of its type.
         unsafe { function(call.easy.0, fd, what, call.user.0, assigned.0) }
+    }
+
+    fn open_socket(&self, function: CPointer, user: CPointer, peer: &mut Peer) -> Option<OwnedFd> {
+        let function = function!(function, OpenSocketFunction);
+        let mut address = CurlSocketAddress::of(peer);
+        // SAFETY: the address lives during the call.
+        let fd = unsafe { function(user.0, SOCKET_FOR_CONNECTION, &raw mut address) };
+        if let Some(changed) = address.peer() {
+            *peer = changed;
+        }
+        // SAFETY: by the option's contract the socket is the library's from now on.
+        (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn prepare_socket(&self, function: CPointer, user: CPointer, fd: RawFd) -> i32 {
+        let function = function!(function, PrepareSocketFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(user.0, fd, SOCKET_FOR_CONNECTION) }
+    }
+
+    fn close_socket(&self, function: CPointer, user: CPointer, fd: OwnedFd) {
+        let function = function!(function, CloseSocketFunction);
+        // SAFETY: the arguments are those of its type; the function closes the socket.
+        unsafe { function(user.0, fd.into_raw_fd()) };
     }
 
     fn timer(&self, function: CPointer, user: CPointer, multi: CPointer, ms: i64) -> i32 {
@@ -242,5 +270,7 @@ unsafe extern "C" {
 
 /// `CURL_LOCK_ACCESS_SINGLE`.
 const LOCK_ACCESS_SINGLE: c_int = 2;
+/// `CURLSOCKTYPE_IPCXN`.
+const SOCKET_FOR_CONNECTION: c_int = 0;
 /// `CURL_ERROR_SIZE`.
 const ERROR_SIZE: usize = 256;

@@ -57,8 +57,12 @@ pub unsafe extern "C" fn curl_easy_recv(
             // SAFETY: by the contract there is so much room, which only this call uses.
             false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
         };
+        let result = known.easy.receive(buffer, &CFunctions);
+        if let Err(code @ (CurlCode::UnsupportedProtocol | CurlCode::RecursiveApiCall)) = result {
+            return code.number(); // without a connection there is no length
+        }
         // SAFETY: by the contract.
-        unsafe { report_length(known.easy.receive(buffer, &CFunctions), received) }
+        unsafe { report_length(result, received) }
     })
 }
 

@@ -30,4 +30,5 @@ pub mod message;
 mod border;
 mod hsts;
 
+mod socket_address;
 mod tls_info;

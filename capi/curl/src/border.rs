@@ -3,7 +3,9 @@
 //! `capi/curl-abi` implements it with C functions. It is called only while nothing is borrowed, so
 //! an application may call any function of libcurl from a callback.
 
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
+
+use fulmar_drive::Peer;
 
 use crate::form_sources::PostedForm;
 use crate::hsts::HstsEntry;
@@ -49,6 +51,16 @@ pub trait CBorder {
     /// `CURLMOPT_SOCKETFUNCTION`: what to wait for on a descriptor ([`POLL_REMOVE`]: nothing any
     /// more). `assigned` is what `curl_multi_assign` has attached to it.
     fn socket(&self, call: SocketCall, fd: RawFd, what: i32, assigned: CPointer) -> i32;
+
+    /// `CURLOPT_OPENSOCKETFUNCTION`: a socket that is not connected, or `None`. The address may be
+    /// changed.
+    fn open_socket(&self, function: CPointer, user: CPointer, peer: &mut Peer) -> Option<OwnedFd>;
+
+    /// `CURLOPT_SOCKOPTFUNCTION`: `CURL_SOCKOPT_*` of a new socket.
+    fn prepare_socket(&self, function: CPointer, user: CPointer, fd: RawFd) -> i32;
+
+    /// `CURLOPT_CLOSESOCKETFUNCTION`.
+    fn close_socket(&self, function: CPointer, user: CPointer, fd: OwnedFd);
 
     /// `CURLMOPT_TIMERFUNCTION`: milliseconds until `curl_multi_socket_action` is to be called with
     /// a timeout; -1: the timer is deleted.

@@ -1,50 +1,309 @@
-//! The connection of a transfer with `CURLOPT_CONNECT_ONLY`, for bytes of the application.
+//! `CURLOPT_CONNECT_ONLY`: a transfer that ends with its connection, for bytes of the application.
+//!
+//! The connection stays a transfer of the client, paused and outside of the application's loop. Its
+//! descriptor may be used by the application itself (`CURLINFO_ACTIVESOCKET`), so nothing is read
+//! from it ahead: without TLS, `curl_easy_recv` and `curl_easy_send` are one system call each.
 
 use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use fulmar_client::{Done, ExchangeFacts, Request, TransferId};
+use fulmar_drive::Ready;
+use fulmar_drive::SocketId;
+use fulmar_sys as sys;
 
 use crate::border::CBorder;
 use crate::code::CurlCode;
-use crate::failure::Failure;
+use crate::events::HopEvent;
+use crate::failure::{Failure, reason};
 use crate::handles::{Easy, Multi};
+use crate::lent_connection::LentConnection;
 use crate::option::OptionId as Id;
 use crate::values::CPointer;
+
+impl Multi {
+    /// True for a transfer that ends with its connection.
+    pub(crate) fn connects_only(easy: &Easy) -> bool {
+        easy.with_state(|state| state.options.values.number(Id::CONNECT_ONLY) == 1)
+    }
+
+    /// Starts to connect to the server of a transfer.
+    pub(crate) fn start_connect_only(&self, easy: &Rc<Easy>) -> Result<(), Failure> {
+        let request = easy.with_state(|state| {
+            let mut options = self.client_options(state)?;
+            if options.tunnel.is_some() {
+                let text = "CURLOPT_CONNECT_ONLY through a proxy is not built in";
+                return Err(Failure::new(CurlCode::NotBuiltIn, text));
+            }
+            // Both limit the time until the connection is established.
+            let limits = [options.total_timeout.take(), options.queue_timeout];
+            options.queue_timeout = limits.into_iter().flatten().min();
+            let transfer = state.transfer.as_ref().expect("it is being started");
+            state.info.effective_url.clone_from(&transfer.target.url);
+            Request::tunnel(&transfer.target.origin())
+                .options(Arc::new(options))
+                .build()
+                .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
+        })?;
+        let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
+        self.attach(id, easy);
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.id = Some(id);
+            }
+        });
+        Ok(())
+    }
+
+    /// The connection is established: the transfer ends, and the application has its connection.
+    pub(crate) fn keep_connection(
+        &self,
+        easy: &Rc<Easy>,
+        assigned: &ExchangeFacts,
+        border: &dyn CBorder,
+    ) {
+        let id = easy.with_state(|state| {
+            let transfer = state.transfer.as_mut()?;
+            let id = transfer.id.take()?;
+            state.info.connects += i64::from(!assigned.reused);
+            if state.options.values.is_on(Id::FORBID_REUSE) {
+                return Some((id, false));
+            }
+            state.connection = Some(LentConnection {
+                id,
+                socket: assigned.connection?,
+                has_tls: transfer.target.is_secure,
+                received: Bytes::new(),
+                has_room: true,
+                ended: None,
+            });
+            Some((id, true))
+        });
+        match id {
+            None => return,
+            Some((id, false)) => self.forget(id),
+            Some((id, true)) => self.reactor.borrow_mut().with(|client, now| {
+                client.with(now, |_, context| context.set_watched(id, false));
+            }),
+        }
+        self.finish(easy, Ok(()), border);
+    }
+
+    /// Notes an event of a connection that the application uses. False if it is of another one.
+    pub(crate) fn note_own_event(
+        easy: &Easy,
+        id: TransferId,
+        event: &mut Option<HopEvent>,
+    ) -> bool {
+        easy.with_state(|state| {
+            let Some(own) = state.connection.as_mut().filter(|own| own.id == id) else {
+                return false;
+            };
+            match event.take() {
+                Some(HopEvent::Data(bytes)) if own.received.is_empty() => own.received = bytes,
+                Some(HopEvent::Data(bytes)) => {
+                    own.received = [&own.received[..], &bytes].concat().into();
+                }
+                Some(HopEvent::Writable) => own.has_room = true,
+                Some(HopEvent::Done(done)) => own.ended = Some(end_of(&done)),
+                _ => {}
+            }
+            true
+        })
+    }
+
+    /// Closes the connection of a handle that leaves a multi handle of the application. That of
+    /// `curl_easy_perform` keeps it.
+    pub(crate) fn close_own_connection(&self, easy: &Easy) {
+        let is_private =
+            easy.private.borrow().as_ref().is_some_and(|it| std::ptr::eq(Rc::as_ptr(it), self));
+        if is_private {
+            return;
+        }
+        if let Some(own) = easy.with_state(|state| state.connection.take()) {
+            self.forget(own.id);
+            self.reactor.borrow_mut().timeout_action(sys::now()); // the end of TLS is sent
+        }
+    }
+
+    /// A turn for one descriptor; events of the connection go to its handle.
+    fn turn_for(&self, easy: &Easy, id: TransferId, socket: SocketId, ready: Ready) {
+        let fd = self.open.borrow().get(socket).map(|socket| socket.fd);
+        let Some(fd) = fd else { return };
+        let mut reactor = self.reactor.borrow_mut();
+        reactor.socket_action(sys::now(), fd, ready);
+        let events = reactor.engine.application_mut().take(id);
+        drop(reactor);
+        for event in events {
+            Self::note_own_event(easy, id, &mut Some(event));
+        }
+    }
+
+    fn receive_tls(&self, easy: &Easy, (id, socket): (TransferId, SocketId)) {
+        let pause = |pauses: bool| {
+            self.reactor.borrow_mut().with(|client, now| {
+                client.with(now, |_, context| match pauses {
+                    true => context.pause(id),
+                    false => context.resume(id),
+                });
+            });
+        };
+        pause(false);
+        self.turn_for(easy, id, socket, Ready { read: true, ..Ready::default() });
+        pause(true);
+    }
+
+    fn send_tls(&self, easy: &Easy, (id, socket): (TransferId, SocketId), bytes: &[u8]) -> bool {
+        let has_room =
+            || easy.with_state(|state| state.connection.as_ref().is_some_and(|it| it.has_room));
+        if !has_room() {
+            self.turn_for(easy, id, socket, Ready { write: true, ..Ready::default() });
+        }
+        if !has_room() {
+            return false;
+        }
+        easy.with_state(|state| state.connection.iter_mut().for_each(|it| it.has_room = false));
+        self.reactor.borrow_mut().with(|client, now| {
+            client.with(now, |_, context| context.send(id, Bytes::copy_from_slice(bytes)));
+        });
+        self.turn_for(easy, id, socket, Ready { write: true, ..Ready::default() });
+        true
+    }
+}
 
 impl Easy {
     /// Sends bytes on the connection, and returns how many it accepted (curl_easy_send(3)).
     ///
     /// # Errors
-    /// There is no such connection, or it fails.
-    pub fn send(self: &Rc<Self>, _bytes: &[u8], border: &dyn CBorder) -> Result<usize, CurlCode> {
-        self.own_connection(border)
+    /// There is no such connection, it has no room now, or it fails.
+    pub fn send(self: &Rc<Self>, bytes: &[u8], border: &dyn CBorder) -> Result<usize, CurlCode> {
+        let (multi, id, socket, has_tls) = self.own_connection(border)?;
+        if has_tls {
+            if self.ended().is_some() {
+                return Err(CurlCode::SendError);
+            }
+            let bytes = &bytes[..bytes.len().min(SEND_SIZE_MAX)];
+            return match multi.send_tls(self, (id, socket), bytes) {
+                true => Ok(bytes.len()),
+                false => Err(CurlCode::Again),
+            };
+        }
+        let reactor = multi.reactor.borrow();
+        let fd = reactor.socket_descriptor(socket).ok_or(CurlCode::SendError)?;
+        let sent = sys::send(fd, bytes, false);
+        drop(reactor);
+        match sent {
+            Ok(0) => Err(CurlCode::Again),
+            Ok(len) => Ok(len),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(CurlCode::Again),
+            Err(error) => {
+                let text = format!("Send failure: {}", reason(&error));
+                Err(self.fail(&multi, Failure::new(CurlCode::SendError, text), border))
+            }
+        }
     }
 
-    /// Receives bytes from the connection, and returns how many (curl_easy_recv(3)).
+    /// Receives bytes from the connection, and returns how many; 0 at its end (curl_easy_recv(3)).
     ///
     /// # Errors
     /// There is no such connection, it has no bytes now, or it fails.
     pub fn receive(
         self: &Rc<Self>,
-        _buffer: &mut [u8],
+        buffer: &mut [u8],
         border: &dyn CBorder,
     ) -> Result<usize, CurlCode> {
-        self.own_connection(border)
+        let (multi, id, socket, has_tls) = self.own_connection(border)?;
+        if has_tls {
+            let is_empty = |easy: &Self| {
+                let state = easy.state.borrow();
+                state.connection.as_ref().is_none_or(|own| own.received.is_empty())
+            };
+            if is_empty(self) && self.ended().is_none() {
+                multi.receive_tls(self, (id, socket));
+            }
+            if is_empty(self) {
+                return match self.ended() {
+                    None => Err(CurlCode::Again),
+                    Some(Ok(())) => Ok(0),
+                    Some(Err(text)) => {
+                        Err(self.fail(&multi, Failure::new(CurlCode::RecvError, text), border))
+                    }
+                };
+            }
+            return Ok(self.with_state(|state| {
+                let own = state.connection.as_mut().expect("it has bytes");
+                let len = buffer.len().min(own.received.len());
+                own.received.copy_to_slice(&mut buffer[..len]);
+                len
+            }));
+        }
+        let mut block = BytesMut::with_capacity(buffer.len());
+        let reactor = multi.reactor.borrow();
+        let fd = reactor.socket_descriptor(socket).ok_or(CurlCode::RecvError)?;
+        let received = sys::recv(fd, &mut block, buffer.len());
+        drop(reactor);
+        match received {
+            Ok(len) => {
+                buffer[..len].copy_from_slice(&block[..len]);
+                Ok(len)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(CurlCode::Again),
+            Err(error) => {
+                let text = format!("Recv failure: {}", reason(&error));
+                Err(self.fail(&multi, Failure::new(CurlCode::RecvError, text), border))
+            }
+        }
     }
 
     /// Keeps idle connections alive (curl_easy_upkeep(3)). Those of HTTP/1 need nothing.
     pub fn keep_alive(&self) {}
 
-    fn own_connection(self: &Rc<Self>, border: &dyn CBorder) -> Result<usize, CurlCode> {
-        let multi = self.multi().unwrap_or_else(|| self.private(|| Multi::new(CPointer::NULL)));
+    /// Closes the connections of `curl_easy_perform`.
+    pub(crate) fn close_connections(&self, border: &dyn CBorder) {
+        let private = self.private.borrow().clone();
+        if let Some(multi) = private {
+            let _ = multi.close(border); // refused within a callback
+        }
+    }
+
+    fn ended(&self) -> Option<Result<(), String>> {
+        self.state.borrow().connection.as_ref()?.ended.clone()
+    }
+
+    fn own_connection(
+        self: &Rc<Self>,
+        border: &dyn CBorder,
+    ) -> Result<(Rc<Multi>, TransferId, SocketId, bool), CurlCode> {
+        let private = self.private.borrow().clone();
+        let multi = self.multi().or(private);
+        let multi = multi.unwrap_or_else(|| self.private(|| Multi::new(CPointer::NULL)));
         if multi.is_calling() {
             return Err(CurlCode::RecursiveApiCall);
         }
-        let connects_only = self.state.borrow().options.values.is_on(Id::CONNECT_ONLY);
-        let text = match connects_only {
-            true => "Failed to get recent socket",
-            false => "CONNECT_ONLY is required",
+        let state = self.state.borrow();
+        let connects_only = state.options.values.is_on(Id::CONNECT_ONLY);
+        let own = state.connection.as_ref().map(|own| (own.id, own.socket, own.has_tls));
+        drop(state);
+        let text = match own {
+            Some((id, socket, has_tls)) if connects_only => {
+                return Ok((multi, id, socket, has_tls));
+            }
+            _ if connects_only => "Failed to get recent socket",
+            _ => "CONNECT_ONLY is required",
         };
-        let failure = Failure::new(CurlCode::UnsupportedProtocol, text);
+        Err(self.fail(&multi, Failure::new(CurlCode::UnsupportedProtocol, text), border))
+    }
+
+    fn fail(self: &Rc<Self>, multi: &Multi, failure: Failure, border: &dyn CBorder) -> CurlCode {
         multi.report_failure(self, &failure, border);
-        Err(failure.code)
+        failure.code
     }
 }
+
+fn end_of(done: &Done) -> Result<(), String> {
+    done.result.as_ref().map_err(|error| format!("Recv failure: {error}")).copied()
+}
+
+/// Bytes that one call accepts above TLS.
+const SEND_SIZE_MAX: usize = 16_384;

@@ -1,7 +1,10 @@
 //! Easy handles: options, the transfer that they describe, and what is known after it.
 
 use std::cell::RefCell;
+use std::os::fd::RawFd;
 use std::rc::Rc;
+
+use fulmar_drive::SocketId;
 
 use crate::auth_state::AuthState;
 use crate::border::CBorder;
@@ -81,6 +84,7 @@ impl Easy {
     /// Releases what the handle uses together with others, before its end
     /// (curl_easy_cleanup(3)).
     pub fn close(&self, border: &dyn CBorder) {
+        self.close_connections(border);
         self.save_cookies(border);
         self.save_alt();
         self.save_hsts(border);
@@ -138,7 +142,20 @@ impl Easy {
             return Ok(InfoValue::List(self.cookie_list(border)));
         }
         let state = self.state.borrow();
-        info::value(&state.info, &state.options.values, id)
+        let value = info::value(&state.info, &state.options.values, id)?;
+        Ok(match (id, value) {
+            (LAST_SOCKET, _) => InfoValue::Long(self.descriptor(state.info.socket).into()),
+            (ACTIVE_SOCKET, _) => InfoValue::Socket(self.descriptor(state.info.socket)),
+            (_, value) => value,
+        })
+    }
+
+    /// The descriptor of a connection, if it is open; -1 otherwise.
+    fn descriptor(&self, socket: Option<SocketId>) -> RawFd {
+        let private = self.private.borrow().clone();
+        let multi = self.multi().or(private);
+        let open = multi.zip(socket).and_then(|(multi, socket)| multi.descriptor_of(socket));
+        open.unwrap_or(-1)
     }
 
     /// True while it is in a multi handle.
@@ -172,3 +189,8 @@ impl Easy {
         self.state.borrow().options.values.pointer(id)
     }
 }
+
+/// `CURLINFO_LASTSOCKET`.
+const LAST_SOCKET: InfoId = InfoId(0x0020_0000 + 29);
+/// `CURLINFO_ACTIVESOCKET`.
+const ACTIVE_SOCKET: InfoId = InfoId(0x0050_0000 + 44);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use fulmar_client::{Application, Context, Done, TransferEvent, TransferId};
+use fulmar_client::{Application, Context, Done, ExchangeFacts, TransferEvent, TransferId};
 use fulmar_proto::{Headers, Response, Version};
 
 /// An event of a request.
@@ -18,7 +18,10 @@ pub(crate) enum HopEvent {
     Trailers(Vec<u8>),
     /// There is room for more of the request's body.
     Writable,
-    Upgraded,
+    /// The transfer has a connection.
+    Assigned(ExchangeFacts),
+    /// The connection is the application's.
+    Upgraded(ExchangeFacts),
     Done(Box<Done>),
 }
 
@@ -54,13 +57,32 @@ impl EventQueue {
         })
     }
 
+    /// Takes the events of one transfer.
+    pub(crate) fn take(&mut self, id: TransferId) -> Vec<HopEvent> {
+        let all = std::mem::take(&mut self.events);
+        let (own, others): (Vec<_>, _) = all.into_iter().partition(|(of, _)| *of == id);
+        self.events = VecDeque::from_iter::<Vec<_>>(others);
+        own.into_iter().map(|(_, event)| event).collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 }
 
 impl Application for EventQueue {
-    fn handle(&mut self, _: &mut Context<'_>, id: TransferId, event: TransferEvent<'_>) {
+    fn handle(&mut self, context: &mut Context<'_>, id: TransferId, event: TransferEvent<'_>) {
+        let begins = matches!(
+            event,
+            TransferEvent::Informational(_)
+                | TransferEvent::Head { .. }
+                | TransferEvent::MalformedHead { .. }
+                | TransferEvent::Upgraded
+        );
+        let assigned = context.exchange(id).filter(|_| begins);
+        if let Some(assigned) = assigned {
+            self.events.push_back((id, HopEvent::Assigned(assigned)));
+        }
         let event = match event {
             TransferEvent::Informational(response) => {
                 HopEvent::Head(ReceivedHead::new(response, None, true))
@@ -76,7 +98,9 @@ impl Application for EventQueue {
             TransferEvent::Trailers(fields) => HopEvent::Trailers(section(fields, String::new)),
             TransferEvent::Data(bytes) => HopEvent::Data(bytes),
             TransferEvent::Writable => HopEvent::Writable,
-            TransferEvent::Upgraded => HopEvent::Upgraded,
+            TransferEvent::Upgraded => {
+                HopEvent::Upgraded(assigned.expect("a tunnel has a connection"))
+            }
             TransferEvent::Done(done) => HopEvent::Done(Box::new(done)),
         };
         self.events.push_back((id, event));

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use fulmar_client::{Error, Waiting};
+use fulmar_client::{ConnectError, Error, Waiting};
 use fulmar_proto::PeerError;
 use fulmar_proto::h1::LIBCURL_HEADS_SIZE_MAX;
 use fulmar_tls::TlsError;
 
 use crate::code::CurlCode;
 use crate::hop_response::HopResponse;
+use crate::refused_socket::RefusedSocket;
 
 /// A code with its text. Without a text, that of the code is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +52,16 @@ impl Failure {
                 CurlCode::CouldntResolveProxy,
                 format!("Could not resolve proxy: {}", proxy.host),
             ),
-            Error::Connect(_) => Self::new(
-                CurlCode::CouldntConnect,
-                format!(
-                    "Failed to connect to {host} port {port} after {elapsed_ms} ms: Couldn't \
-                     connect to server"
-                ),
-            ),
+            Error::Connect(error) => {
+                let code = connect_code(error);
+                Self::new(
+                    code,
+                    format!(
+                        "Failed to connect to {host} port {port} after {elapsed_ms} ms: {}",
+                        code.text()
+                    ),
+                )
+            }
             Error::Layer(error) if error.is::<TlsError>() => {
                 Self::new(tls_code(error.downcast_ref()), error.to_string())
             }
@@ -191,8 +195,15 @@ fn tls_code(error: Option<&TlsError>) -> CurlCode {
     }
 }
 
+/// The code of a failed connect: a function of the application may have chosen it.
+fn connect_code(error: &ConnectError) -> CurlCode {
+    let refused = error.tried.last().and_then(|(_, error)| error.get_ref());
+    let refused = refused.and_then(|error| error.downcast_ref::<RefusedSocket>());
+    refused.map_or(CurlCode::CouldntConnect, |refused| refused.0)
+}
+
 /// The text of an error of the system, without the number that Rust adds.
-fn reason(error: &std::io::Error) -> String {
+pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),

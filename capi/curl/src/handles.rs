@@ -21,8 +21,10 @@ use crate::forms::FormNode;
 use crate::header_list::HeaderList;
 use crate::info::TransferInfo;
 use crate::known_origin::KnownOrigin;
+use crate::lent_connection::LentConnection;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
+use crate::open_sockets::OpenSockets;
 use crate::share::DataShare;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
@@ -70,6 +72,8 @@ pub(crate) struct EasyState {
     pub(crate) connection_kept: bool,
     /// `CURLOPT_SHARE`.
     pub(crate) share: Option<Arc<DataShare>>,
+    /// The connection of the last transfer with `CURLOPT_CONNECT_ONLY`.
+    pub(crate) connection: Option<LentConnection>,
 }
 
 /// A multi handle.
@@ -80,6 +84,7 @@ pub struct Multi {
     pub(crate) options: RefCell<MultiOptions>,
     pub(crate) reactor: RefCell<Reactor<Client<EventQueue>, ExternalLoop>>,
     pub(crate) sockets: RefCell<WatchedSockets>,
+    pub(crate) open: RefCell<OpenSockets>,
     /// The connections that NTLM authenticates.
     pub(crate) ntlm: RefCell<NtlmLanes>,
     pub(crate) origin: RefCell<KnownOrigin>,

@@ -14,6 +14,7 @@ use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::decoding::BodyDecoder;
+use crate::events::EventQueue;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
 use crate::handles::{Easy, Multi};
@@ -101,6 +102,9 @@ impl Multi {
 
     /// Starts the current request of a transfer. Through a proxy, CONNECT may come first.
     pub(crate) fn start_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
+        if Self::connects_only(easy) {
+            return self.start_connect_only(easy);
+        }
         self.prepare_login(easy)?;
         let options = easy.with_state(|state| self.client_options(state))?;
         let fields = |id| match easy.pointer(id) {
@@ -229,7 +233,7 @@ impl Multi {
         let result = easy.with_state(|state| {
             let info = &mut state.info;
             if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
-                note_exchange(info, &facts_of(&done));
+                note_exchange(info, &facts_of(&done), is_connected(&done));
             }
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             transfer.id = None;
@@ -275,9 +279,10 @@ impl Multi {
         let Some(id) = id else { return };
         let mut reactor = self.reactor.borrow_mut();
         let running = reactor.with(|client, now| client.with(now, |_, c| c.exchange(id)));
-        let ended = || reactor.engine.application_mut().done(id).map(facts_of);
+        let done = |queue: &EventQueue| queue.done(id).filter(|it| is_connected(it)).map(facts_of);
+        let ended = || done(reactor.engine.application());
         if let Some(exchange) = running.or_else(ended) {
-            easy.with_state(|state| note_exchange(&mut state.info, &exchange));
+            easy.with_state(|state| note_exchange(&mut state.info, &exchange, true));
         }
     }
 
@@ -338,11 +343,17 @@ fn bytes_of(body: &RequestBody) -> &[u8] {
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn facts_of(done: &Done) -> ExchangeFacts {
-    ExchangeFacts { peer: done.peer, reused: done.reused, timings: done.timings() }
+    let Done { connection, peer, reused, .. } = *done;
+    ExchangeFacts { connection, peer, reused, timings: done.timings() }
 }
 
-fn note_exchange(info: &mut TransferInfo, exchange: &ExchangeFacts) {
-    if !exchange.reused {
+/// True if the transfer had a connection, with TLS or without.
+fn is_connected(done: &Done) -> bool {
+    done.connection.is_some() || matches!(done.result, Err(Error::Layer(_)))
+}
+
+fn note_exchange(info: &mut TransferInfo, exchange: &ExchangeFacts, is_connected: bool) {
+    if is_connected && !exchange.reused {
         info.connects += 1;
     }
     info.peer = exchange.peer.or(info.peer);

@@ -77,6 +77,8 @@ pub struct TransferInfo {
     pub connects: i64,
     /// The address of the peer.
     pub peer: Option<std::net::SocketAddr>,
+    /// The connection, open or not.
+    pub socket: Option<fulmar_drive::SocketId>,
     /// The local address.
     pub local: Option<std::net::SocketAddr>,
     /// The status of the proxy's last response to CONNECT.
@@ -134,6 +136,7 @@ pub(crate) fn value(
 impl Default for TransferInfo {
     fn default() -> Self {
         Self {
+            socket: None,
             effective_url: Vec::new(),
             effective_method: Vec::new(),
             status: 0,
@@ -223,7 +226,7 @@ impl TransferInfo {
             40 => port(self.peer),
             42 => port(self.local),
             46 => self.http_version,
-            43 => -1, // the last socket, for 32 bits
+            29 => -1, // the last socket, unless it is open
             // Results of verification, a proxy, RTSP.
             48 => protocol_bit(self.scheme()),
             13 | 37 | 38 | 39 | 47 | 59 => 0,

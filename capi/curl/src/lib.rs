@@ -55,6 +55,7 @@ mod request_head;
 
 mod document;
 mod failure;
+mod refused_socket;
 
 mod codings;
 mod decoding;
@@ -74,6 +75,8 @@ mod forms;
 mod events;
 mod info;
 mod known_origin;
+mod lent_connection;
+mod open_sockets;
 
 mod handles;
 
@@ -94,6 +97,7 @@ mod follow;
 mod hops;
 mod multi_counts;
 mod perform;
+mod socket_hooks;
 mod sockets;
 mod tls_options;
 mod unsupported;
@@ -114,6 +118,7 @@ pub use form_sources::{CallbackSource, FormSource, FormSources, PostedForm};
 pub use forms::{
     FormAddCode, FormNode, FormTree, FormUpload, FormWord, FormaddSection, PostFlags, sections_of,
 };
+pub use fulmar_drive::Peer;
 pub use handles::{Easy, Multi};
 pub use header_list::{FoundHeader, HeaderList, HeaderOrigin};
 pub use info::{InfoId, InfoValue, TransferInfo};

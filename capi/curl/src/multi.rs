@@ -9,7 +9,8 @@ use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use fulmar_client::{Client, Config, TransferId};
+use fulmar_client::{Client, Config, ExchangeFacts, TransferId};
+use fulmar_drive::SocketId;
 use fulmar_drive::{Change, ExternalLoop, Reactor, Ready, Tag};
 use fulmar_sys as sys;
 
@@ -41,6 +42,7 @@ impl Multi {
             options: RefCell::default(),
             reactor: RefCell::new(new_reactor()),
             sockets: RefCell::default(),
+            open: RefCell::default(),
             ntlm: RefCell::default(),
             origin: RefCell::default(),
             tls: RefCell::default(),
@@ -98,6 +100,7 @@ impl Multi {
         }
         self.refuse_recursion()?;
         self.detach(easy);
+        self.close_own_connection(easy);
         self.forget_pending(easy);
         if easy.membership.has_message.take() {
             self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
@@ -121,10 +124,15 @@ impl Multi {
             self.remove(&easy, border)?;
         }
         self.report(border)?;
-        for change in self.reactor.replace(new_reactor()).end() {
+        self.active.borrow_mut().clear();
+        let mut ending = self.reactor.replace(new_reactor()).end();
+        for change in ending.by_ref() {
             if let Change::Forget { fd, .. } = change {
                 self.report_removal(fd, border);
             }
+        }
+        while let Some(fd) = ending.poll_closed() {
+            self.close_known(fd, border);
         }
         Ok(())
     }
@@ -209,15 +217,20 @@ impl Multi {
             let next = self.reactor.borrow_mut().engine.application_mut().pop();
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
-                    if matches!(event, HopEvent::Done(_)) {
-                        self.active.borrow_mut()[id.index()] = None;
+                    let mut event = Some(event);
+                    if !Self::note_own_event(&easy, id, &mut event)
+                        && let Some(event) = event
+                    {
+                        if matches!(event, HopEvent::Done(_)) {
+                            self.active.borrow_mut()[id.index()] = None;
+                        }
+                        self.deliver(&easy, event, border);
+                        self.update_or_finish(&easy, border);
                     }
-                    self.deliver(&easy, event, border);
-                    self.update_or_finish(&easy, border);
                 }
                 continue;
             }
-            let has_started = self.start_pending(border);
+            let has_started = self.start_pending(border) | self.open_sockets(border);
             let now = sys::now();
             let is_due = self.reactor.borrow().deadline().is_some_and(|due| due <= now);
             if !has_started && !is_due {
@@ -237,7 +250,7 @@ impl Multi {
         let ended = match event {
             HopEvent::Data(_) if self.skips_body(easy) => return self.skip_body(easy, border),
             HopEvent::Head(head) if is_connecting => self.deliver_connect_head(easy, &head, border),
-            HopEvent::Upgraded if is_connecting => self.start_in_tunnel(easy, border),
+            HopEvent::Upgraded(_) if is_connecting => self.start_in_tunnel(easy, border),
             HopEvent::Data(_) | HopEvent::Trailers(_) if is_connecting => Ok(()),
             HopEvent::Head(head) => self.deliver_head(easy, &head, border),
             HopEvent::MalformedHead(bytes, judged) => {
@@ -246,7 +259,13 @@ impl Multi {
             HopEvent::Data(bytes) => self.deliver_data(easy, bytes, border),
             HopEvent::Trailers(lines) => self.deliver_trailers(easy, &lines, border),
             HopEvent::Writable => self.feed_upload(easy, true, border),
-            HopEvent::Upgraded => Ok(()),
+            HopEvent::Assigned(assigned) => {
+                self.note_assigned(easy, &assigned);
+                Ok(())
+            }
+            HopEvent::Upgraded(assigned) => {
+                return self.keep_connection(easy, &assigned, border);
+            }
             HopEvent::Done(done) => return self.end_hop(easy, *done, border),
         };
         if let Err(failure) = ended {
@@ -314,7 +333,13 @@ impl Multi {
     /// No event of a transfer's current request is delivered any more.
     pub(crate) fn detach(&self, easy: &Rc<Easy>) {
         let id = easy.with_state(|state| state.transfer.as_mut().and_then(|it| it.id.take()));
-        let Some(id) = id else { return };
+        if let Some(id) = id {
+            self.forget(id);
+        }
+    }
+
+    /// Removes a transfer of the client.
+    pub(crate) fn forget(&self, id: TransferId) {
         self.active.borrow_mut()[id.index()] = None;
         self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.remove(id)));
     }
@@ -328,8 +353,24 @@ impl Multi {
     /// The handle whose transfer a descriptor serves.
     pub(crate) fn owner_of(&self, tag: Tag) -> Option<Rc<Easy>> {
         let Tag::Socket(socket) = tag else { return None };
+        self.easy_of_socket(socket)
+    }
+
+    /// The handle whose transfer a socket serves.
+    pub(crate) fn easy_of_socket(&self, socket: SocketId) -> Option<Rc<Easy>> {
         let id = self.reactor.borrow_mut().engine.owner(socket)?;
         self.easy_of(id)
+    }
+
+    /// The connection of a transfer is known.
+    fn note_assigned(&self, easy: &Easy, assigned: &ExchangeFacts) {
+        let Some(connection) = assigned.connection else { return };
+        let local = self.open.borrow().get(connection).and_then(|socket| socket.local);
+        easy.with_state(|state| {
+            state.info.peer = assigned.peer.or(state.info.peer);
+            state.info.local = local.or(state.info.local);
+            state.info.socket = Some(connection);
+        });
     }
 
     /// A transfer has ended.
@@ -403,6 +444,7 @@ pub(crate) fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
     };
     let client = Client::new(sys::now(), sys::wall_clock(), EventQueue::default(), config);
     let mut reactor = Reactor::new(client, ExternalLoop::lingering());
+    reactor.hand_over_sockets();
     reactor.set_resolver(Box::new(fulmar_names::Names::new(fulmar_names::Options::default())));
     reactor
 }

@@ -33,6 +33,7 @@ impl Multi {
                 Change::Timer { .. } => {} // compared below: there is none while nothing runs
             }
         }
+        self.close_sockets(border);
         if !self.is_aborted.get() {
             self.report_timer(border);
         }

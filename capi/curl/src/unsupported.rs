@@ -9,7 +9,6 @@ use crate::option::OptionId as Id;
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
     let refused = [
-        (values.number(Id::CONNECT_ONLY) != 0, "CURLOPT_CONNECT_ONLY is not built in"),
         (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
         (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),
     ];

@@ -189,7 +189,7 @@ impl Done {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeFacts {
     /// The connection: a name for its driver.
-    pub connection: SocketId,
+    pub connection: Option<SocketId>,
     /// The address of the peer: of the server, or of its proxy.
     pub peer: Option<SocketAddr>,
     /// The connection had been used before.
@@ -329,7 +329,7 @@ impl Transfer {
 
     pub(crate) fn exchange(&self, now: Instant) -> Option<ExchangeFacts> {
         self.is_active().then(|| ExchangeFacts {
-            connection: self.socket,
+            connection: Some(self.socket),
             peer: self.peer,
             reused: self.reused,
             timings: self.timestamps.timings(now),

@@ -35,8 +35,8 @@ impl OutgoingSocket {
 }
 
 impl<E: Engine> Reactor<E, ExternalLoop> {
-    /// From now on the application opens outgoing sockets ([`Reactor::poll_connect`]), and takes the
-    /// descriptors of closed sockets ([`Reactor::poll_closed`]).
+    /// From now on the application opens outgoing sockets ([`Reactor::poll_connect`]) and closes
+    /// the descriptors of sockets ([`Reactor::poll_closed`]).
     pub fn hand_over_sockets(&mut self) {
         self.handed_connects.get_or_insert_default();
         self.selector.keep_closed();

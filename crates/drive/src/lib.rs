@@ -49,6 +49,7 @@ pub use application::Ending;
 pub use driver::{Driver, DriverInfo, LoopOptions};
 pub use epoll::Epoll;
 pub use external_loop::{Change, ExternalLoop};
+pub use fulmar_engine::{Endpoint, Peer, SocketId};
 pub use fulmar_sys::Ring;
 pub use hand_over::OutgoingSocket;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};

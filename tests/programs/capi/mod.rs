@@ -243,6 +243,15 @@ fn a_transfer_needs_a_send_and_a_receive() {
     assert!(ours <= 2.1, "{ours}");
 }
 
+/// Callbacks for sockets, `CURLOPT_CONNECT_ONLY`, addresses and descriptors of connections.
+#[test]
+fn sockets_are_opened_and_closed_by_the_application() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("hooks", &[format!("http://{address}/")]);
+    assert!(original.contains("recv 0 44 'HTTP/1.1 200 OK'"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// The responses of `crates/proto/tests/libcurl`: results, status, header lines, bodies, texts.
 #[test]
 fn responses_are_those_of_libcurl() {

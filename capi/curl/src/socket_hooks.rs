@@ -1,0 +1,136 @@
+//! Opening and closing sockets: `CURLOPT_OPENSOCKETFUNCTION`, `CURLOPT_SOCKOPTFUNCTION`,
+//! `CURLOPT_CLOSESOCKETFUNCTION`.
+//!
+//! The reactor keeps connects and closed descriptors until its turn is over, so C runs with nothing
+//! borrowed here, too.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use fulmar_drive::OutgoingSocket;
+use fulmar_drive::{Endpoint, SocketId};
+use fulmar_sys as sys;
+
+use crate::border::CBorder;
+use crate::code::CurlCode;
+use crate::easy_options::EasyOptions;
+use crate::handles::Multi;
+use crate::open_sockets::OpenSocket;
+use crate::option::OptionId as Id;
+use crate::refused_socket::RefusedSocket;
+use crate::values::CPointer;
+
+/// The functions of a transfer for its sockets, each with its argument.
+#[derive(Clone, Copy, Debug)]
+struct SocketHooks {
+    open: (CPointer, CPointer),
+    prepare: (CPointer, CPointer),
+    close: (CPointer, CPointer),
+}
+
+impl SocketHooks {
+    const NONE: Self = Self { open: NO_CALL, prepare: NO_CALL, close: NO_CALL };
+
+    fn of(options: &EasyOptions) -> Self {
+        let call =
+            |function, data| (options.values.pointer(function), options.values.pointer(data));
+        Self {
+            open: call(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA),
+            prepare: call(Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA),
+            close: call(Id::CLOSESOCKETFUNCTION, Id::CLOSESOCKETDATA),
+        }
+    }
+}
+
+impl Multi {
+    /// Opens the sockets that the client has requested. True if there were some.
+    pub(crate) fn open_sockets(&self, border: &dyn CBorder) -> bool {
+        let mut has_opened = false;
+        while let Some((id, endpoint)) = self.next_connect() {
+            has_opened = true;
+            self.open_socket(id, endpoint, border);
+        }
+        has_opened
+    }
+
+    fn next_connect(&self) -> Option<(SocketId, Endpoint)> {
+        self.reactor.borrow_mut().poll_connect()
+    }
+
+    fn open_socket(&self, id: SocketId, mut endpoint: Endpoint, border: &dyn CBorder) {
+        let hooks = match self.easy_of_socket(id) {
+            Some(easy) => easy.with_state(|state| SocketHooks::of(&state.options)),
+            None => SocketHooks::NONE,
+        };
+        let fd = match hooks.open {
+            (function, _) if function.is_null() => OutgoingSocket::open(&endpoint),
+            (function, user) => self
+                .call(|| border.open_socket(function, user, &mut endpoint.peer))
+                .ok_or_else(|| io::Error::other(RefusedSocket(CurlCode::CouldntConnect))),
+        };
+        let fd = match fd {
+            Ok(fd) => fd,
+            Err(error) => return self.reactor.borrow_mut().fail_connect(id, error),
+        };
+        let number = fd.as_raw_fd();
+        let prepared = match hooks.prepare {
+            (function, _) if function.is_null() => SOCKOPT_OK,
+            (function, user) => self.call(|| border.prepare_socket(function, user, number)),
+        };
+        let socket = match prepared {
+            SOCKOPT_OK => OutgoingSocket::Unconnected(fd),
+            SOCKOPT_ALREADY_CONNECTED => OutgoingSocket::Connected(fd),
+            _ => {
+                self.close_socket(hooks.close, fd, border);
+                let refused = io::Error::other(RefusedSocket(CurlCode::AbortedByCallback));
+                return self.reactor.borrow_mut().fail_connect(id, refused);
+            }
+        };
+        let (close, local) = (hooks.close, None);
+        self.open.borrow_mut().insert(OpenSocket { id, fd: number, local, close });
+        let mut reactor = self.reactor.borrow_mut();
+        reactor.connect_with(id, &endpoint, socket);
+        // Without an address of its own the kernel chooses it when the connect begins.
+        self.open.borrow_mut().set_local(id, reactor.local_address(id));
+    }
+
+    /// The descriptor of a socket that is open.
+    pub(crate) fn descriptor_of(&self, id: SocketId) -> Option<RawFd> {
+        self.open.borrow().get(id).map(|socket| socket.fd)
+    }
+
+    /// Closes the descriptors that nothing waits for any more.
+    pub(crate) fn close_sockets(&self, border: &dyn CBorder) {
+        while let Some(fd) = self.next_closed() {
+            self.close_known(fd, border);
+        }
+    }
+
+    fn next_closed(&self) -> Option<OwnedFd> {
+        self.reactor.borrow_mut().poll_closed()
+    }
+
+    /// Closes a descriptor in the way that its transfer had chosen when it was opened.
+    pub(crate) fn close_known(&self, fd: OwnedFd, border: &dyn CBorder) {
+        let known = self.open.borrow_mut().remove(fd.as_raw_fd());
+        self.close_socket(known.map_or(NO_CALL, |socket| socket.close), fd, border);
+    }
+
+    fn close_socket(
+        &self,
+        (function, user): (CPointer, CPointer),
+        fd: OwnedFd,
+        border: &dyn CBorder,
+    ) {
+        match function.is_null() {
+            true => sys::close(fd),
+            false => self.call(|| border.close_socket(function, user, fd)),
+        }
+    }
+}
+
+const NO_CALL: (CPointer, CPointer) = (CPointer::NULL, CPointer::NULL);
+/// `CURL_SOCKOPT_OK`.
+const SOCKOPT_OK: i32 = 0;
+/// `CURL_SOCKOPT_ALREADY_CONNECTED`.
+const SOCKOPT_ALREADY_CONNECTED: i32 = 2;
