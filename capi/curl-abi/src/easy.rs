@@ -226,8 +226,11 @@ fn keep(known: &CurlHandle, info: c_int, text: &[u8]) -> *const c_char {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     let text = CString::new(&text[..end]).expect("it was cut before a NUL");
     let mut strings = known.strings.borrow_mut();
-    let kept = strings.entry(info).insert_entry(text);
-    kept.get().as_ptr()
+    let kept = strings.entry(info).or_default();
+    if *kept != text {
+        *kept = text; // an equal one stays where it is
+    }
+    kept.as_ptr()
 }
 
 /// Carries out the transfer of a handle.

@@ -353,20 +353,26 @@ unsafe fn wait(
             false => unsafe { std::slice::from_raw_parts_mut(further, count as usize) },
         };
         let mut set = PollSet::default();
-        for it in further.iter() {
+        let is_given = |it: &&mut CurlWaitFd| it.fd >= 0; // others are ignored, as by poll(2)
+        for it in further.iter_mut().filter(is_given) {
             // SAFETY: by the contract it is open during the call.
             set.push(unsafe { BorrowedFd::borrow_raw(it.fd) }, events(it.events));
         }
+        let own = set.len();
         if wakes {
             use std::os::fd::AsFd;
             set.push(known.wakeup.as_fd(), Events::READABLE);
         }
         let waits = wakes || !further.is_empty() || known.multi.has_descriptors();
         let mut count = if waits { known.multi.wait(&mut set, max) } else { 0 };
-        for (it, at) in further.iter_mut().zip(0..) {
-            it.revents = returned(set.events(at));
+        if count > 0 {
+            // As in libcurl; otherwise they are unchanged.
+            further.iter_mut().for_each(|it| it.revents = 0);
+            for (it, at) in further.iter_mut().filter(is_given).zip(0..) {
+                it.revents = returned(set.events(at));
+            }
         }
-        if wakes && !set.events(further.len()).is_empty() {
+        if wakes && !set.events(own).is_empty() {
             let _ = known.wakeup.drain();
             count -= 1;
         }

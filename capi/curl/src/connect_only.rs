@@ -261,8 +261,7 @@ impl Easy {
 
     /// Closes the connections of `curl_easy_perform`.
     pub(crate) fn close_connections(&self, border: &dyn CBorder) {
-        let private = self.private.borrow().clone();
-        if let Some(multi) = private {
+        if let Some(multi) = self.private.take() {
             let _ = multi.close(border); // refused within a callback
         }
     }

@@ -243,14 +243,14 @@ impl Multi {
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let is_held = easy.with_state(|state| {
-            let Some(transfer) = &mut state.transfer else { return true };
-            if transfer.download.is_paused {
-                transfer.download.held.push(bytes.clone());
-            }
-            transfer.download.is_paused
+        let held = easy.with_state(|state| {
+            let download = &mut state.transfer.as_mut()?.download;
+            if download.is_paused { Some(download.held.push(bytes.clone())) } else { None }
         });
-        if is_held { Ok(()) } else { self.write_body(easy, bytes, border) }
+        match held {
+            Some(held) => held,
+            None => self.write_body(easy, bytes, border),
+        }
     }
 
     fn write_body(&self, easy: &Easy, bytes: Bytes, border: &dyn CBorder) -> Result<(), Failure> {
@@ -299,10 +299,19 @@ impl Multi {
 
     /// Keeps a piece in front of those that came later, and stops the server.
     fn hold(&self, easy: &Easy, bytes: Bytes) {
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.download.held.put_back(bytes);
+            }
+        });
+        self.pause_download(easy);
+    }
+
+    /// Stops receiving.
+    pub(crate) fn pause_download(&self, easy: &Easy) {
         let id = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             transfer.download.is_paused = true;
-            transfer.download.held.insert(0, bytes);
             transfer.id
         });
         if let Some(id) = id {
@@ -310,56 +319,35 @@ impl Multi {
         }
     }
 
-    /// Pauses receiving, or resumes it and delivers what was held.
+    /// Delivers what was held, and receives again, unless the application has paused.
     ///
     /// # Errors
     /// The write callback refuses what was held.
-    pub(crate) fn pause_download(
+    pub(crate) fn resume_download(
         &self,
         easy: &Rc<Easy>,
-        pauses: bool,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let (id, was_paused) = easy.with_state(|state| match &mut state.transfer {
-            Some(transfer) => {
-                (transfer.id, std::mem::replace(&mut transfer.download.is_paused, pauses))
-            }
-            None => (None, pauses),
-        });
-        if pauses == was_paused {
-            return Ok(());
-        }
-        if pauses {
-            if let Some(id) = id {
-                self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.pause(id)));
-            }
-            return Ok(());
-        }
-        let held = easy.with_state(|state| {
-            let transfer = state.transfer.as_mut();
-            transfer.map(|transfer| std::mem::take(&mut transfer.download.held)).unwrap_or_default()
-        });
-        let mut held = held.into_iter();
-        while let Some(piece) = held.next() {
+        while let Some(piece) = easy.with_state(pop_held) {
             self.write_body(easy, piece, border)?;
-            let is_paused = easy.with_state(|state| match &mut state.transfer {
-                Some(transfer) if transfer.download.is_paused => {
-                    transfer.download.held.extend(held.by_ref());
-                    true
-                }
-                Some(_) => false,
-                None => true,
-            });
-            if is_paused {
-                return Ok(());
-            }
         }
+        let id = easy.with_state(|state| {
+            let transfer = state.transfer.as_ref().filter(|it| !it.download.is_paused)?;
+            Some(transfer.id)
+        });
+        let Some(id) = id else { return Ok(()) };
         if let Some(id) = id {
             self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.resume(id)));
         }
         self.end_held(easy, border);
         Ok(())
     }
+}
+
+/// The next piece that was held, unless the application has paused.
+fn pop_held(state: &mut EasyState) -> Option<Bytes> {
+    let download = &mut state.transfer.as_mut()?.download;
+    if download.is_paused { None } else { download.held.pop() }
 }
 
 /// Notes what a head says.

@@ -100,6 +100,8 @@ pub struct Multi {
     pub(crate) active: RefCell<Vec<Option<ActiveHop>>>,
     /// Requests to start at the next action.
     pub(crate) pending: RefCell<VecDeque<Rc<Easy>>>,
+    /// Those that a callback has resumed.
+    pub(crate) resumed: RefCell<Vec<Rc<Easy>>>,
     /// Those whose progress is reported or checked.
     pub(crate) updated: RefCell<Vec<Rc<Easy>>>,
     pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,

@@ -8,7 +8,7 @@ use fulmar_client::Options;
 use fulmar_sys as sys;
 
 use crate::auth::{SigV4, SigV4Error, SignedRequest, method};
-use crate::auth_state::{AuthFields, AuthInput, NtlmStep, PeerAuth, ResponseFacts};
+use crate::auth_state::{AuthFields, AuthInput, LoginPair, NtlmStep, PeerAuth, ResponseFacts};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::easy_options::{EasyOptions, RequestKind};
@@ -67,10 +67,16 @@ impl Multi {
 }
 
 /// User and password for the current target (`parseurlandfillconn` and `override_login` of 7.88):
-/// those of the options, of the URL, or of the `.netrc` file.
+/// those of the options, of the URL, or of the `.netrc` file. What was found for another host does
+/// not stay.
 fn resolve_login(options: &EasyOptions, transfer: &mut EasyTransfer) -> Result<(), Failure> {
-    let (login, target) = (&mut transfer.login, &transfer.target);
     let values = &options.values;
+    let own = |id| values.bytes(id).map(|text| text.to_vec());
+    transfer.login = match transfer.trusts_host(options) {
+        true => LoginPair { user: own(Id::USERNAME), password: own(Id::PASSWORD) },
+        false => LoginPair::default(),
+    };
+    let (login, target) = (&mut transfer.login, &transfer.target);
     if login.password.is_none() {
         login.password.clone_from(&target.password);
     }
@@ -124,7 +130,8 @@ pub(crate) fn authorize(
 ) -> Result<AuthFields, Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
     let values = &state.options.values;
-    let token = values.bytes(Id::XOAUTH2_BEARER).map(|token| &token[..]);
+    let trusts_host = transfer.trusts_host(&state.options);
+    let token = values.bytes(Id::XOAUTH2_BEARER).filter(|_| trusts_host).map(|token| &token[..]);
     let auth = &mut state.auth;
     let has_body = has_body(&state.options, transfer);
     auth.negotiates = false;
@@ -141,7 +148,7 @@ pub(crate) fn authorize(
     } else {
         auth.proxy.skip();
     }
-    if !(transfer.trusts_host(&state.options) || transfer.is_netrc) {
+    if !(trusts_host || transfer.is_netrc) {
         auth.server.skip();
         auth.decide_body(has_body);
         return Ok(fields);

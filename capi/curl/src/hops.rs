@@ -70,12 +70,11 @@ impl Multi {
             let mask = |id| auth_mask(values.number(id));
             state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));
             let own = |id| values.bytes(id).map(|text| text.to_vec());
-            let login = LoginPair { user: own(Id::USERNAME), password: own(Id::PASSWORD) };
             state.transfer = Some(Box::new(EasyTransfer {
                 started: sys::now(),
                 first_host,
                 first_is_secure: target.is_secure,
-                login,
+                login: LoginPair::default(),
                 proxy_login: LoginPair {
                     user: own(Id::PROXYUSERNAME),
                     password: own(Id::PROXYPASSWORD),
@@ -221,14 +220,9 @@ impl Multi {
     /// A request has ended: another one follows, or the transfer has ended.
     pub(crate) fn end_hop(&self, easy: &Rc<Easy>, done: Done, border: &dyn CBorder) {
         self.lock_after_request(easy, &done, border);
+        self.release(easy);
         if matches!(done.result, Err(Error::NoTunnel)) {
-            // The tunnel was closed meanwhile: another one is opened.
-            easy.with_state(|state| {
-                if let Some(transfer) = &mut state.transfer {
-                    transfer.id = None;
-                }
-            });
-            return self.queue_hop(easy);
+            return self.queue_hop(easy); // the tunnel was closed meanwhile: another one is opened
         }
         let result = easy.with_state(|state| {
             let info = &mut state.info;
@@ -236,7 +230,6 @@ impl Multi {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
             }
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
-            transfer.id = None;
             done.result.map_err(|error| {
                 Failure::of(
                     &error,

@@ -94,6 +94,7 @@ mod client_options;
 mod connect_only;
 mod download;
 mod follow;
+mod held_body;
 mod hops;
 mod multi_counts;
 mod perform;

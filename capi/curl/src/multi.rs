@@ -53,6 +53,7 @@ impl Multi {
             running_count: Cell::default(),
             active: RefCell::default(),
             pending: RefCell::default(),
+            resumed: RefCell::default(),
             updated: RefCell::default(),
             messages: RefCell::default(),
             is_calling: Cell::new(false),
@@ -102,6 +103,7 @@ impl Multi {
         self.detach(easy);
         self.close_own_connection(easy);
         self.forget_pending(easy);
+        self.resumed.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
         if easy.membership.has_message.take() {
             self.messages.borrow_mut().retain(|(it, _)| !Rc::ptr_eq(it, easy));
         }
@@ -230,6 +232,11 @@ impl Multi {
                 }
                 continue;
             }
+            let resumed = self.resumed.borrow_mut().pop();
+            if let Some(easy) = resumed {
+                let _ = self.resume(&easy, border); // its failure has ended it
+                continue;
+            }
             let has_started = self.start_pending(border) | self.open_sockets(border);
             let now = sys::now();
             let is_due = self.reactor.borrow().deadline().is_some_and(|due| due <= now);
@@ -332,8 +339,7 @@ impl Multi {
 
     /// No event of a transfer's current request is delivered any more.
     pub(crate) fn detach(&self, easy: &Rc<Easy>) {
-        let id = easy.with_state(|state| state.transfer.as_mut().and_then(|it| it.id.take()));
-        if let Some(id) = id {
+        if let Some(id) = self.release(easy) {
             self.forget(id);
         }
     }
@@ -342,6 +348,13 @@ impl Multi {
     pub(crate) fn forget(&self, id: TransferId) {
         self.active.borrow_mut()[id.index()] = None;
         self.reactor.borrow_mut().with(|client, now| client.with(now, |_, c| c.remove(id)));
+    }
+
+    /// The current request of a transfer has ended, or is given up: its number is free for another.
+    pub(crate) fn release(&self, easy: &Easy) -> Option<TransferId> {
+        let id = easy.with_state(|state| state.transfer.as_mut()?.id.take())?;
+        self.active.borrow_mut()[id.index()] = None;
+        Some(id)
     }
 
     fn easy_of(&self, id: TransferId) -> Option<Rc<Easy>> {
@@ -426,9 +439,10 @@ impl Multi {
         }
     }
 
-    /// True if a request waits to be started: the timer is due at once.
+    /// True if a request waits to be started, or a transfer to be resumed: the timer is due at
+    /// once.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.borrow().is_empty()
+        !self.pending.borrow().is_empty() || !self.resumed.borrow().is_empty()
     }
 }
 

@@ -73,23 +73,46 @@ impl Easy {
         }
     }
 
-    /// Pauses and resumes the directions of a transfer (curl_easy_pause(3)).
+    /// Pauses and resumes the directions of a transfer (curl_easy_pause(3)). Within a callback,
+    /// what is resumed proceeds once it has returned.
     ///
     /// # Errors
     /// There is no transfer, or a callback fails.
     pub fn pause(self: &Rc<Self>, bits: i32, border: &dyn CBorder) -> Result<(), CurlCode> {
         let multi = self.multi().ok_or(CurlCode::BadFunctionArgument)?;
-        let upload = multi.pause_upload(self, bits & PAUSE_SEND != 0, border);
-        let paused =
-            upload.and_then(|()| multi.pause_download(self, bits & PAUSE_RECV != 0, border));
-        if let Err(failure) = paused {
-            let code = failure.code;
-            multi.finish(self, Err(failure), border);
-            return Err(code);
+        let (sends, receives) = (bits & PAUSE_SEND == 0, bits & PAUSE_RECV == 0);
+        self.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.is_paused = !sends;
+                transfer.download.is_paused = !receives;
+            }
+        });
+        if !receives {
+            multi.pause_download(self);
         }
-        // Within a callback the action reports the changes.
-        let _ = multi.report_unless_calling(border);
-        Ok(())
+        if multi.is_calling() {
+            multi.resumed.borrow_mut().push(Rc::clone(self));
+            return Ok(());
+        }
+        let resumed = multi.resume(self, border);
+        let _ = multi.report(border); // of an end that a callback demands, at the next action
+        resumed
+    }
+}
+
+impl Multi {
+    /// Lets the directions of a transfer proceed that are not paused.
+    ///
+    /// # Errors
+    /// The code of a failure, with which the transfer has ended.
+    pub(crate) fn resume(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), CurlCode> {
+        let upload = self.feed_upload(easy, false, border);
+        let resumed = upload.and_then(|()| self.resume_download(easy, border));
+        resumed.map_err(|failure| {
+            let code = failure.code;
+            self.finish(easy, Err(failure), border);
+            code
+        })
     }
 }
 

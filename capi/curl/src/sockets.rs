@@ -51,11 +51,12 @@ impl Multi {
         let what = what_of(interest);
         let easy = self.owner_of(tag).map(|easy| Rc::downgrade(&easy)).unwrap_or_default();
         let mut sockets = self.sockets.borrow_mut();
-        let before = sockets.watched.get(&fd);
-        if before.is_some_and(|socket| socket.what == what) {
+        let before = sockets.watched.get_mut(&fd);
+        if let Some(socket) = before.filter(|socket| socket.what == what) {
+            socket.easy = easy; // of HTTP/2: another one of the connection
             return;
         }
-        let assigned = before.map_or(CPointer::NULL, |socket| socket.assigned);
+        let assigned = sockets.watched.get(&fd).map_or(CPointer::NULL, |socket| socket.assigned);
         let socket = WatchedSocket { what, assigned, easy };
         sockets.watched.insert(fd, socket.clone());
         drop(sockets);
@@ -162,14 +163,6 @@ impl Multi {
         let due = u64::try_from(self.timeout_ms()).ok().map(Duration::from_millis);
         let timeout = due.map_or(max, |due| due.min(max));
         set.wait(Some(timeout)).unwrap_or(0) // EINTR: nothing is ready
-    }
-
-    /// As after an action, unless one runs, which does it.
-    pub(crate) fn report_unless_calling(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
-        match self.is_calling() {
-            true => Ok(()),
-            false => self.report(border),
-        }
     }
 
     /// Appends the descriptors of all transfers.

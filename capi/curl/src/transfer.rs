@@ -4,7 +4,6 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use fulmar_client::TransferId;
 
 use crate::auth_state::LoginPair;
@@ -14,6 +13,7 @@ use crate::document::DocumentFacts;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::forms::FormUpload;
+use crate::held_body::HeldBody;
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::ntlm_lanes::NtlmLane;
@@ -105,7 +105,7 @@ pub(crate) struct DownloadState {
     pub(crate) document: DocumentFacts,
     pub(crate) decoder: BodyDecoder,
     /// Pieces that the callback has not accepted, in order.
-    pub(crate) held: Vec<Bytes>,
+    pub(crate) held: HeldBody,
     pub(crate) is_paused: bool,
     /// The exchange has ended while pieces were held.
     pub(crate) ended: Option<Result<(), Failure>>,

@@ -178,24 +178,6 @@ impl Multi {
         }
     }
 
-    /// Pauses or resumes sending.
-    ///
-    /// # Errors
-    /// The read callback fails.
-    pub(crate) fn pause_upload(
-        &self,
-        easy: &Rc<Easy>,
-        pauses: bool,
-        border: &dyn CBorder,
-    ) -> Result<(), Failure> {
-        easy.with_state(|state| {
-            if let Some(transfer) = &mut state.transfer {
-                transfer.upload.is_paused = pauses;
-            }
-        });
-        self.feed_upload(easy, false, border)
-    }
-
     /// Moves the application's body back to its start, for another request with it.
     pub(crate) fn rewind_upload(&self, easy: &Easy, border: &dyn CBorder) -> Result<(), Failure> {
         let (function, data) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::SEEKDATA));

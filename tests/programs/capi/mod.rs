@@ -56,7 +56,7 @@ fn both_of(folder: &str, name: &str, arguments: &[String]) -> [String; 2] {
 }
 
 /// A server: `/case/N` gets the bytes of a case, and the end of the connection; `/echo` gets its
-/// request; everything else six bytes.
+/// request, `/leave` a redirect to `/echo` of another host; everything else six bytes.
 fn serve(cases: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it listens");
@@ -84,6 +84,13 @@ fn respond(mut stream: TcpStream, cases: &[Vec<u8>]) -> Option<()> {
             let request = whole_request(&mut stream, head.clone().into_bytes())?;
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.len());
             stream.write_all(&[head.as_bytes(), &request].concat()).ok()?;
+            continue;
+        }
+        if target == "/leave" {
+            let port = stream.local_addr().ok()?.port();
+            let head = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation:";
+            let head = format!("{head} http://localhost:{port}/echo\r\n\r\n");
+            stream.write_all(head.as_bytes()).ok()?;
             continue;
         }
         let Some(case) = target.strip_prefix("/case/") else {
@@ -157,6 +164,16 @@ fn contract_of_libcurl_is_kept() {
     let address = serve(Vec::new());
     let [original, ours] = both("contract", &[format!("http://{address}/")]);
     assert!(original.contains("scenario 4"), "{original}");
+    assert_eq!(ours, original);
+}
+
+/// Descriptors, texts, resumed and ended transfers, credentials behind a redirect.
+#[test]
+fn lifetimes_are_those_of_libcurl() {
+    let address = serve(Vec::new());
+    let file = format!("{}/capi-netrc", env!("CARGO_TARGET_TMPDIR"));
+    let [original, ours] = both("lifetimes", &[format!("http://{address}"), file]);
+    assert!(original.starts_with("descriptors: 0 more\n"), "{original}");
     assert_eq!(ours, original);
 }
 
