@@ -11,7 +11,7 @@ pub(crate) struct EasyCookies {
     pub(crate) source: CookieSource,
     /// Cookies are sent and stored. A share alone does not enable this.
     pub(crate) is_enabled: bool,
-    /// The host of the last custom `Host` field. libcurl keeps it for later transfers.
+    /// The host of the current request's custom `Host` field.
     pub(crate) host: Option<Vec<u8>>,
 }
 

@@ -34,7 +34,16 @@ impl Multi {
         head: &ReceivedHead,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        easy.with_state(|state| note_head(state, head));
+        let heads = easy.with_state(|state| {
+            note_head(state, head);
+            state.info.header_size
+        });
+        if heads > HEADS_SIZE_MAX {
+            return Err(Failure::new(
+                CurlCode::RecvError,
+                format!("Too large response headers: {heads} > {HEADS_SIZE_MAX}"),
+            ));
+        }
         let origin = match head.is_interim {
             true => HeaderOrigin::Interim,
             false => HeaderOrigin::Header,
@@ -440,5 +449,7 @@ fn unix_time() -> i64 {
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
+/// All heads of a transfer, with those of redirects: they are kept. As in later libcurl.
+const HEADS_SIZE_MAX: i64 = 20 * 300 * 1024;
 /// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.
 const WRITE_SIZE_MAX: usize = 16_384;

@@ -38,6 +38,18 @@ impl Failure {
         Self { code, text: text.into() }
     }
 
+    /// `CURLOPT_TIMEOUT` has passed while a body was received.
+    pub(crate) fn timed_out(elapsed_ms: u128, received: u64, len: Option<u64>) -> Self {
+        let of = len.map(|len| format!(" out of {len}")).unwrap_or_default();
+        Self::new(
+            CurlCode::OperationTimedOut,
+            format!(
+                "Operation timed out after {elapsed_ms} milliseconds with {received}{of} bytes \
+                 received"
+            ),
+        )
+    }
+
     /// The failure of an exchange.
     pub(crate) fn of(error: &Error, context: FailureContext<'_>) -> Self {
         let FailureContext { host, port, elapsed_ms, .. } = context;
@@ -162,14 +174,7 @@ fn timed_out(waiting: Waiting, context: FailureContext<'_>) -> Failure {
         Waiting::Queue | Waiting::Connect | Waiting::Handshake => {
             format!("Connection timed out after {elapsed_ms} milliseconds")
         }
-        _ => {
-            let of =
-                response.content_length.map(|len| format!(" out of {len}")).unwrap_or_default();
-            format!(
-                "Operation timed out after {elapsed_ms} milliseconds with {received}{of} bytes \
-                 received"
-            )
-        }
+        _ => return Failure::timed_out(elapsed_ms, received, response.content_length),
     };
     Failure::new(CurlCode::OperationTimedOut, text)
 }

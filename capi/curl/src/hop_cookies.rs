@@ -87,8 +87,10 @@ impl Easy {
     }
 }
 
-/// Keeps the host of a custom `Host` field, if the request has that field.
+/// Keeps the host of a custom `Host` field, if the request has that field. A request without it has
+/// the cookies of its own host.
 fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
+    state.cookies.host = None;
     let Some(transfer) = &state.transfer else { return };
     let is_first = transfer.target.host.eq_ignore_ascii_case(&transfer.first_host.0);
     let Some(line) = custom.find("Host").filter(|_| is_first) else { return };

@@ -261,8 +261,9 @@ impl Multi {
             Err(failure) => result.and(Err(failure)),
             Ok(()) => result,
         };
-        if !is_held {
-            self.follow_or_finish(easy, result, border);
+        match is_held {
+            true => self.note_held(easy),
+            false => self.follow_or_finish(easy, result, border),
         }
     }
 

@@ -33,8 +33,15 @@ impl SharedClients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
+    /// Keeps a client, and at most [`CLIENTS_MAX`]: the connections of the others are closed.
     pub(crate) fn put(&self, client: SharedClient) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let surplus = (clients.len() == CLIENTS_MAX).then(|| clients.remove(0));
+        clients.push(client);
+        drop(clients);
+        if let Some(surplus) = surplus {
+            surplus.reactor.end();
+        }
     }
 
     /// Closes all connections.
@@ -45,3 +52,6 @@ impl SharedClients {
         }
     }
 }
+
+/// Clients that are kept while no thread uses them.
+const CLIENTS_MAX: usize = 8;

@@ -2,7 +2,7 @@
 //! other, and what each has received and sent.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_client::TransferId;
 
@@ -20,6 +20,7 @@ use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
 use crate::progress::ProgressState;
 use crate::proxy_choice::ProxyRoute;
+use crate::values::OptionValues;
 
 /// A transfer: one request, and those that redirects and challenges add.
 #[derive(Debug)]
@@ -94,6 +95,14 @@ impl EasyTransfer {
             && target.port == self.first_host.1
             && target.is_secure == self.first_is_secure;
         is_first || options.values.is_on(Id::UNRESTRICTED_AUTH)
+    }
+}
+
+impl EasyTransfer {
+    /// When `CURLOPT_TIMEOUT` has passed.
+    pub(crate) fn deadline(&self, values: &OptionValues) -> Option<Instant> {
+        let ms = u64::try_from(values.number(Id::TIMEOUT_MS)).ok().filter(|ms| *ms > 0)?;
+        self.started.checked_add(Duration::from_millis(ms))
     }
 }
 

@@ -29,6 +29,13 @@ impl Multi {
         }
     }
 
+    /// The exchange has ended while the application has paused: from now on its timeout is checked
+    /// here.
+    pub(crate) fn note_held(&self, easy: &Rc<Easy>) {
+        self.forget_updated(easy);
+        self.updated.borrow_mut().push(Rc::clone(easy));
+    }
+
     /// A transfer has ended.
     pub(crate) fn forget_updated(&self, easy: &Rc<Easy>) {
         self.updated.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
@@ -138,6 +145,16 @@ impl Multi {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             let now = sys::now();
             transfer.check_at = transfer.check_at.filter(|due| *due > now);
+            if transfer.download.ended.is_some() {
+                transfer.check_at = transfer.deadline(values);
+                let elapsed = now.saturating_duration_since(transfer.started).as_millis();
+                let (received, len) =
+                    (transfer.download.received, transfer.response.content_length);
+                return match transfer.check_at.is_some_and(|due| due <= now) {
+                    true => Err(Failure::timed_out(elapsed, received, len)),
+                    false => Ok(()),
+                };
+            }
             if transfer.download.is_paused {
                 return Ok(()); // until it is resumed
             }

@@ -174,6 +174,25 @@ static void transfer_ends_once(void)
     curl_multi_cleanup(multi);
 }
 
+static size_t pause_always(char *bytes, size_t size, size_t count, void *user)
+{
+    (void)bytes;
+    (void)size;
+    (void)count;
+    (void)user;
+    return CURL_WRITEFUNC_PAUSE;
+}
+
+/* The timeout holds although the whole response has arrived. */
+static void paused_transfer_times_out(void)
+{
+    easy = transfer("/");
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, pause_always);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, 200L);
+    printf("paused: %d\n", curl_easy_perform(easy));
+    curl_easy_cleanup(easy);
+}
+
 /* The password of one host in a .netrc file is not for another one, nor is a token. */
 static void credentials_stay_with_their_host(const char *path)
 {
@@ -208,6 +227,7 @@ int main(int count, char **arguments)
     descriptors_below_zero_are_ignored();
     read_callback_may_resume();
     transfer_ends_once();
+    paused_transfer_times_out();
     credentials_stay_with_their_host(arguments[2]);
     curl_global_cleanup();
     return 0;

@@ -100,7 +100,8 @@ impl DigestState {
         Ok(())
     }
 
-    /// The value for a request. `None` without a challenge.
+    /// The value for a request. `None` without a challenge, or for a user with control characters,
+    /// which would end the line.
     ///
     /// `cnonce` is used for the first request of a challenge; libcurl's is the base64 form of 32
     /// random hexadecimal digits.
@@ -111,7 +112,7 @@ impl DigestState {
         request: DigestRequest<'_>,
         cnonce: &[u8],
     ) -> Option<Vec<u8>> {
-        let nonce = self.nonce.as_deref()?;
+        let nonce = self.nonce.as_deref().filter(|_| !user.iter().any(u8::is_ascii_control))?;
         let cnonce = &*self.cnonce.get_or_insert_with(|| cnonce.to_vec());
         self.count = self.count.max(1);
         let (hash, count) = (self.hash, format!("{:08x}", self.count));

@@ -212,6 +212,17 @@ fn authorize(digest: &mut DigestState, cnonce: &str) -> Option<String> {
     Some(String::from_utf8(value).unwrap())
 }
 
+/// A user of a URL may have an encoded line end.
+#[test]
+fn digest_sends_no_control_characters() {
+    let mut digest = DigestState::default();
+    digest.handle_challenge(b"realm=\"r\", nonce=\"n\"").expect("valid");
+    let request = DigestRequest { method: b"GET", target: b"/", omits_query: false };
+    let mut value = |user: &[u8]| digest.authorize(user, b"p", request, b"c");
+    assert!(value(b"user").is_some());
+    assert_eq!(value(b"user\r\nX: y"), None);
+}
+
 #[test]
 fn digest_counts_the_uses_of_a_nonce() {
     let mut digest = DigestState::default();
