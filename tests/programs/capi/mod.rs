@@ -269,6 +269,49 @@ fn sockets_are_opened_and_closed_by_the_application() {
     assert_eq!(ours, original);
 }
 
+/// Every function of the installed library with its version, those of later releases, and nothing
+/// else: other symbols would replace those of programs.
+#[test]
+fn exported_functions_are_those_of_libcurl() {
+    let installed = run(Command::new("cc").arg("-print-file-name=libcurl.so"));
+    let original = exported(Path::new(text(&installed.stdout).trim()));
+    let mut ours = exported(&libraries().join("libcurl.so.4"));
+    for name in LATER_FUNCTIONS {
+        let symbol = format!("{name}@@CURL_OPENSSL_4");
+        let at = ours.iter().position(|it| *it == symbol);
+        ours.remove(at.unwrap_or_else(|| panic!("{symbol} is missing")));
+    }
+    assert_eq!(original.len(), 91);
+    assert_eq!(ours, original);
+}
+
+/// The dynamic symbols of a library in order, without the names of versions.
+fn exported(library: &Path) -> Vec<String> {
+    let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let listed = text(&output.stdout);
+    let symbols = listed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next().filter(|kind| *kind != "A");
+        kind.and(words.next()).map(str::to_owned)
+    });
+    let mut symbols: Vec<String> = symbols.collect();
+    symbols.sort();
+    symbols
+}
+
+/// Functions that came after libcurl 7.88.
+const LATER_FUNCTIONS: [&str; 9] = [
+    "curl_easy_ssls_export",
+    "curl_easy_ssls_import",
+    "curl_global_trace",
+    "curl_multi_get_handles",
+    "curl_multi_get_offt",
+    "curl_multi_notify_disable",
+    "curl_multi_notify_enable",
+    "curl_multi_waitfds",
+    "curl_ws_start_frame",
+];
+
 /// The responses of `crates/proto/tests/libcurl`: results, status, header lines, bodies, texts.
 #[test]
 fn responses_are_those_of_libcurl() {
