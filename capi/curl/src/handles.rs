@@ -26,6 +26,7 @@ use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
 use crate::open_sockets::OpenSockets;
 use crate::share::DataShare;
+use crate::static_hosts::StaticHosts;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 
@@ -102,6 +103,8 @@ pub struct Multi {
     pub(crate) pending: RefCell<VecDeque<Rc<Easy>>>,
     /// Those that a callback has resumed.
     pub(crate) resumed: RefCell<Vec<Rc<Easy>>>,
+    /// The addresses of `CURLOPT_RESOLVE`.
+    pub(crate) hosts: RefCell<StaticHosts>,
     /// Those whose progress is reported or checked.
     pub(crate) updated: RefCell<Vec<Rc<Easy>>>,
     pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,

@@ -92,6 +92,7 @@ impl Multi {
                 response: HopResponse::default(),
                 progress: ProgressState::default(),
                 check_at: None,
+                other_origin: None,
                 download: DownloadState::default(),
                 upload: UploadState::default(),
             }));
@@ -105,7 +106,8 @@ impl Multi {
             return self.start_connect_only(easy);
         }
         self.prepare_login(easy)?;
-        let options = easy.with_state(|state| self.client_options(state))?;
+        let mut options = easy.with_state(|state| self.client_options(state))?;
+        self.select_route(easy, &mut options, border)?;
         let fields = |id| match easy.pointer(id) {
             list if list.is_null() => CustomFields::default(),
             list => CustomFields::new(border.list(list)),
@@ -189,9 +191,10 @@ impl Multi {
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
         let request = easy.with_state(|state| {
             let transfer = state.transfer.as_ref().expect("its request is being started");
-            let origin = match transfer.route.http {
-                None => self.origin.borrow_mut().find(&transfer.target, options),
-                Some(_) => CompiledOrigin::new(&transfer.hop_origin(), options),
+            let is_of_url = transfer.route.http.is_none() && transfer.other_origin.is_none();
+            let origin = match is_of_url {
+                true => self.origin.borrow_mut().find(&transfer.target, options),
+                false => CompiledOrigin::new(&transfer.hop_origin(), options),
             };
             let request = origin.and_then(|origin| origin.request(verbatim, body));
             request.map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))

@@ -68,6 +68,7 @@ mod hop_head;
 mod hop_response;
 mod hop_target;
 mod progress;
+mod static_hosts;
 mod transfer;
 
 mod forms;
@@ -95,6 +96,7 @@ mod connect_only;
 mod download;
 mod follow;
 mod held_body;
+mod hop_route;
 mod hops;
 mod multi_counts;
 mod perform;

@@ -54,6 +54,7 @@ impl Multi {
             active: RefCell::default(),
             pending: RefCell::default(),
             resumed: RefCell::default(),
+            hosts: RefCell::default(),
             updated: RefCell::default(),
             messages: RefCell::default(),
             is_calling: Cell::new(false),
@@ -297,6 +298,7 @@ impl Multi {
     fn begin_or_go_on(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
         if !easy.with_state(|state| state.transfer.is_some()) {
             self.begin(easy, border)?;
+            self.load_hosts(easy, border)?;
             self.note_updated(easy);
         }
         self.start_hop(easy, border)

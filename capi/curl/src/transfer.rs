@@ -50,6 +50,8 @@ pub(crate) struct EasyTransfer {
     pub(crate) cookies: Vec<SentCookie>,
     pub(crate) response: HopResponse,
     pub(crate) progress: ProgressState,
+    /// The origin of `CURLOPT_CONNECT_TO`, which selects the connection.
+    pub(crate) other_origin: Option<String>,
     /// When its speeds are to be checked.
     pub(crate) check_at: Option<Instant>,
     pub(crate) download: DownloadState,
@@ -83,7 +85,7 @@ impl EasyTransfer {
             None if self.route.tunnels && !self.target.is_secure => {
                 format!("http://tunnel.invalid:{}/", self.target.port)
             }
-            None => self.target.origin(),
+            None => self.other_origin.clone().unwrap_or_else(|| self.target.origin()),
         }
     }
 

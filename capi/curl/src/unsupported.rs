@@ -9,8 +9,8 @@ use crate::option::OptionId as Id;
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
     let refused = [
-        (!values.pointer(Id::RESOLVE).is_null(), "CURLOPT_RESOLVE is not built in"),
-        (!values.pointer(Id::CONNECT_TO).is_null(), "CURLOPT_CONNECT_TO is not built in"),
+        // It may forbid a request, so ignoring it would be unsafe.
+        (!values.pointer(Id::PREREQFUNCTION).is_null(), "CURLOPT_PREREQFUNCTION is not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),

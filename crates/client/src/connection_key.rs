@@ -28,6 +28,8 @@ pub struct Key {
     pub credentials: Option<Arc<[u8]>>,
     /// The addresses to connect to, if they are not those of the name.
     pub addresses: Option<Arc<[SocketAddr]>>,
+    /// The addresses of the name that are used; `None`: all.
+    pub family: Option<IpVersion>,
     /// The local address.
     pub local: Option<SocketAddr>,
     /// The network interface.
@@ -61,6 +63,7 @@ impl Key {
             tls,
             credentials,
             addresses,
+            family,
             local,
             interface,
             keep_alive,
@@ -68,9 +71,25 @@ impl Key {
             leniency,
             profile,
         } = self;
-        let peer = (port, route, addresses);
+        let peer = (port, route, addresses, family);
         let reading = (protocol, leniency, profile);
         (peer, tls, credentials, local, interface, keep_alive, reading)
+    }
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpVersion {
+    /// True if the address is of this family.
+    pub fn has(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == Self::V4)
     }
 }
 

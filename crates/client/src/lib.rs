@@ -65,7 +65,7 @@ mod pool;
 
 pub use application::{Application, Context, TransferEvent};
 pub use client::Client;
-pub use connection_key::{Key, Protocol, Route};
+pub use connection_key::{IpVersion, Key, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_proto::h1::{ResponseProfile, VerbatimHead};
 pub use fulmar_semantics::proxy;

@@ -92,6 +92,16 @@ impl<A: Application> Client<A> {
     /// The resolver has returned.
     pub(crate) fn handle_resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
         let Some(asked) = self.take_resolving(origin) else { return }; // it has timed out
+        let family = self.core.state.pool.get(origin).and_then(|known| known.key.key().family);
+        let of_family: Vec<_>;
+        let addresses = match (addresses, family) {
+            (Ok(addresses), Some(family)) => {
+                let addresses = addresses.iter().copied();
+                of_family = addresses.filter(|address| family.has(*address)).collect();
+                Ok(&of_family[..])
+            }
+            (addresses, _) => addresses,
+        };
         match addresses {
             Ok([]) => self.fail_name(now, origin, ResolveError::NoAddress),
             Ok(addresses) => {

@@ -14,7 +14,7 @@ use fulmar_semantics::{coding, redirect};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, HTTP2};
 use url::Host;
 
-use crate::connection_key::{Key, Protocol, Route};
+use crate::connection_key::{IpVersion, Key, Protocol, Route};
 use crate::error::BuildError;
 use crate::request_url::RequestUrl;
 
@@ -92,6 +92,8 @@ pub struct Options {
     /// The addresses to connect to, in this order, instead of those of the name: of the host, or of
     /// its proxy. Names, certificates and heads remain those of the URL. Not empty.
     pub addresses: Option<Arc<[SocketAddr]>>,
+    /// The addresses of a name that are used; `None`: all.
+    pub family: Option<IpVersion>,
     /// The local address.
     pub local: Option<SocketAddr>,
     /// The network interface to use.
@@ -139,6 +141,7 @@ impl Default for Options {
             proxies: None,
             unix_socket: None,
             addresses: None,
+            family: None,
             local: None,
             interface: None,
             keep_alive: None,
@@ -163,6 +166,7 @@ impl Options {
             tls,
             credentials: self.connection_name.clone(),
             addresses: self.addresses.clone().filter(|addresses| !addresses.is_empty()),
+            family: self.family,
             local: self.local,
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
