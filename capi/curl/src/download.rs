@@ -147,32 +147,43 @@ impl Multi {
         origin: Option<HeaderOrigin>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
+        self.write_header(easy, line, origin, border)?;
+        match easy.with_state(|state| state.options.values.is_on(Id::HEADER)) {
+            true => self.deliver_piece(easy, Bytes::copy_from_slice(line), border),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps a line for the header API, and passes it to the header callback.
+    pub(crate) fn write_header(
+        &self,
+        easy: &Easy,
+        line: &[u8],
+        origin: Option<HeaderOrigin>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
         if let Some(origin) = origin
             && !easy.with_state(|state| state.headers.push(line, origin))
         {
             return Err(Failure::new(CurlCode::BadFunctionArgument, ""));
         }
-        let (call, in_body) = {
+        let call = {
             let state = easy.state.borrow();
             let values = &state.options.values;
             let (function, data) =
                 (values.pointer(Id::HEADERFUNCTION), values.pointer(Id::HEADERDATA));
-            let call = match (function.is_null(), data.is_null()) {
+            match (function.is_null(), data.is_null()) {
                 (true, true) => None,
                 (true, false) => Some((values.pointer(Id::WRITEFUNCTION), data)),
                 (false, _) => Some((function, data)),
-            };
-            (call, values.is_on(Id::HEADER))
+            }
         };
         if let Some((function, data)) = call
             && self.call(|| border.write(function, data, line)) != line.len()
         {
             return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
         }
-        match in_body {
-            true => self.deliver_piece(easy, Bytes::copy_from_slice(line), border),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Delivers received bytes of the body, decoded.
@@ -223,6 +234,9 @@ impl Multi {
             let options = &state.options;
             let Some(transfer) = &state.transfer else { return Ok(BodyVerdict::Deliver) };
             let document = &transfer.download.document;
+            if options.is_bodiless {
+                return Err(Failure::new(CurlCode::WeirdServerReply, "")); // of HTTP/0.9
+            }
             if transfer.response.ignores_body {
                 let is_left = document.closes && transfer.response.location.is_some();
                 return Ok(if is_left { BodyVerdict::IsLeft } else { BodyVerdict::Deliver });
@@ -246,7 +260,7 @@ impl Multi {
     }
 
     /// Delivers a piece to the write callback, or keeps it while the application has paused.
-    fn deliver_piece(
+    pub(crate) fn deliver_piece(
         &self,
         easy: &Easy,
         bytes: Bytes,

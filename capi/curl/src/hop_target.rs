@@ -12,6 +12,8 @@ use crate::url::{CurlUrl, UrlFlags, UrlPart};
 #[derive(Clone, Debug)]
 pub(crate) struct HopTarget {
     pub(crate) is_secure: bool,
+    /// A local file: there is no host.
+    pub(crate) is_file: bool,
     /// Without brackets; a name beyond ASCII in punycode.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -103,6 +105,21 @@ impl HopTarget {
         Ok(target)
     }
 
+    fn of_file(parsed: CurlUrl) -> Result<Self, Failure> {
+        let get = |part| parsed.get(part, UrlFlags::default()).map_err(rejected);
+        Ok(Self {
+            is_secure: false,
+            is_file: true,
+            host: String::new(),
+            port: 0,
+            path: get(UrlPart::Path)?,
+            user: None,
+            password: None,
+            url: get(UrlPart::Url)?,
+            parsed,
+        })
+    }
+
     fn of(parsed: CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
         let get = |part, flags| parsed.get(part, flags);
         let scheme = parsed.scheme().ok_or_else(|| rejected(UrlCode::NoScheme))?;
@@ -110,6 +127,7 @@ impl HopTarget {
             _ if !allows(&options.values, scheme, is_redirect) => return Err(unsupported(scheme)),
             b"http" => false,
             b"https" => true,
+            b"file" => return Self::of_file(parsed),
             other => return Err(unsupported(other)),
         };
         let host = get(UrlPart::Host, UrlFlags::PUNYCODE).map_err(rejected)?;
@@ -127,6 +145,7 @@ impl HopTarget {
         }
         Ok(Self {
             is_secure,
+            is_file: false,
             host: match host.starts_with('[') {
                 true => host.trim_matches(['[', ']']).to_owned(),
                 false => host,

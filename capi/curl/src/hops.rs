@@ -102,6 +102,10 @@ impl Multi {
 
     /// Starts the current request of a transfer. Through a proxy, CONNECT may come first.
     pub(crate) fn start_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
+        if easy.with_state(|it| it.transfer.as_ref().is_some_and(|it| it.target.is_file)) {
+            self.transfer_file(easy, border);
+            return Ok(());
+        }
         if Self::connects_only(easy) {
             return self.start_connect_only(easy);
         }

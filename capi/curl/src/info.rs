@@ -222,7 +222,7 @@ impl TransferInfo {
             24 => self.proxy_auth.into(),
             25 => self.os_error,
             26 => self.connects,
-            35 => self.is_condition_unmet.into(),
+            35 => (self.is_condition_unmet || self.status == 304).into(),
             40 => port(self.peer),
             42 => port(self.local),
             46 => self.http_version,

@@ -94,6 +94,8 @@ mod multi;
 mod client_options;
 mod connect_only;
 mod download;
+mod file_range;
+mod file_scheme;
 mod follow;
 mod held_body;
 mod hop_route;

@@ -16,7 +16,7 @@ use crate::option::OptionId as Id;
 use crate::updates::send_delay;
 
 /// What a read callback returned.
-enum ReadPiece {
+pub(crate) enum ReadPiece {
     Bytes(Bytes),
     Paused,
 }
@@ -92,7 +92,7 @@ impl Multi {
         Ok(())
     }
 
-    fn read_piece(
+    pub(crate) fn read_piece(
         &self,
         easy: &Easy,
         len: usize,

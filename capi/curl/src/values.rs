@@ -145,6 +145,7 @@ fn default_number(id: OptionId) -> i64 {
         | OptionId::DOH_SSL_VERIFYHOST => 2,
         OptionId::DNS_CACHE_TIMEOUT | OptionId::TCP_KEEPIDLE | OptionId::TCP_KEEPINTVL => 60,
         OptionId::EXPECT_100_TIMEOUT_MS => 1_000,
+        OptionId::NEW_FILE_PERMS => 0o644,
         OptionId::MAXAGE_CONN => 118,
         OptionId::HAPPY_EYEBALLS_TIMEOUT_MS => 200,
         OptionId::BUFFERSIZE => 16_384,
