@@ -78,9 +78,9 @@ def check_library(tree, library):
 class Shard(threading.Thread):
     """One run of runtests.pl over a part of the tests."""
 
-    def __init__(self, tree, library, logs, tests, seed):
+    def __init__(self, tree, library, logs, tests, seed, preload):
         super().__init__()
-        self.tree, self.library, self.logs = tree, library, logs
+        self.tree, self.library, self.logs, self.preload = tree, library, logs, preload
         self.tests, self.seed = tests, seed
         self.passed, self.failed, self.skipped = set(), {}, {}
 
@@ -93,6 +93,8 @@ class Shard(threading.Thread):
         environment = {**os.environ, "CURL_TESTS_LIBRARY": str(self.library), "srcdir": ".",
                        "CURL_TESTS_SECONDS": str(TEST_SECONDS), "LC_ALL": "C",
                        "LOCPATH": str(self.tree / "locale")}
+        if self.preload:
+            environment["CURL_TESTS_PRELOAD"] = str(self.preload)
         command = ["perl", "-I.", "runtests.pl", "-n", "-a", "-p", f"--seed={self.seed}"]
         command += ["-vc", "../src/verify", *map(str, self.tests)]
         run = subprocess.Popen(command, cwd=tests, env=environment, stdout=subprocess.PIPE,
@@ -136,15 +138,19 @@ class Shard(threading.Thread):
         (self.logs / f"{test}.log").write_text("".join(lines), encoding="latin-1")
 
 
-def run(tree, library, logs, tests, shards):
-    """Runs the tests; returns what passed, and what failed and was skipped with the reason."""
+def run(tree, library, logs, tests, shards, events=False):
+    """Runs the tests; returns what passed, and what failed and was skipped with the reason.
+
+    With `events`, the tool performs its transfers over the event interface.
+    """
     tree = tree.resolve()
     library = pathlib.Path(library).resolve() if library else tree / "lib/.libs"
     check_library(tree, library)
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     tests = sorted(tests)
-    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i)
+    preload = tree / "events.so" if events else None
+    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i, preload)
              for i in range(shards) if tests[i::shards]]
     for part in parts:
         part.start()
@@ -165,10 +171,11 @@ def main():
     parser.add_argument("library")
     parser.add_argument("logs", type=pathlib.Path)
     parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--events", action="store_true", help="use the event interface")
     parser.add_argument("tests", type=int, nargs="+")
     options = parser.parse_args()
     passed, failed, skipped = run(options.tree, options.library, options.logs, options.tests,
-                                  options.shards)
+                                  options.shards, options.events)
     for test in sorted(options.tests):
         if test in passed:
             print(f"{test} ok")
