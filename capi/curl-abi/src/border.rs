@@ -24,6 +24,7 @@ pub(crate) struct CFunctions;
 type WriteFunction = unsafe extern "C" fn(*const c_char, usize, usize, *mut c_void) -> usize;
 type ReadFunction = unsafe extern "C" fn(*mut c_char, usize, usize, *mut c_void) -> usize;
 type SeekFunction = unsafe extern "C" fn(*mut c_void, i64, c_int) -> c_int;
+type IoctlFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
 type ProgressFunction = unsafe extern "C" fn(*mut c_void, i64, i64, i64, i64) -> c_int;
 type ProgressFloatFunction = unsafe extern "C" fn(*mut c_void, f64, f64, f64, f64) -> c_int;
 type DebugFunction =
@@ -65,6 +66,18 @@ impl CBorder for CFunctions {
         let function = function!(function, ReadFunction);
         // SAFETY: the buffer has this length, and lives during the call.
         unsafe { function(buffer.as_mut_ptr().cast(), 1, buffer.len(), user.0) }
+    }
+
+    fn restart_read(&self, easy: CPointer, function: CPointer, user: CPointer) -> i32 {
+        let function = function!(function, IoctlFunction);
+        // SAFETY: the arguments are those of its type.
+        unsafe { function(easy.0, IOCMD_RESTARTREAD, user.0) }
+    }
+
+    fn rewind_file(&self, file: CPointer) -> bool {
+        let file = if file.is_null() { standard_input() } else { file.0.cast() };
+        // SAFETY: by the option's contract it is an open file.
+        unsafe { libc::fseek(file, 0, libc::SEEK_SET) == 0 }
     }
 
     fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32 {
@@ -272,5 +285,7 @@ unsafe extern "C" {
 const LOCK_ACCESS_SINGLE: c_int = 2;
 /// `CURLSOCKTYPE_IPCXN`.
 const SOCKET_FOR_CONNECTION: c_int = 0;
+/// `CURLIOCMD_RESTARTREAD`.
+const IOCMD_RESTARTREAD: c_int = 1;
 /// `CURL_ERROR_SIZE`.
 const ERROR_SIZE: usize = 256;

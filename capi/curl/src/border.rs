@@ -24,7 +24,13 @@ pub trait CBorder {
     /// number ([`READ_PAUSE`], [`READ_ABORT`]).
     fn read(&self, function: CPointer, user: CPointer, buffer: &mut [u8]) -> usize;
 
-    /// `CURLOPT_SEEKFUNCTION`, or `CURLOPT_IOCTLFUNCTION` if there is none: returns
+    /// `CURLOPT_IOCTLFUNCTION` with `CURLIOCMD_RESTARTREAD`: returns 0 if the body begins anew.
+    fn restart_read(&self, easy: CPointer, function: CPointer, user: CPointer) -> i32;
+
+    /// Moves the file of the default read function to its start: false if it cannot be moved.
+    fn rewind_file(&self, file: CPointer) -> bool;
+
+    /// `CURLOPT_SEEKFUNCTION`: returns
     /// [`SEEK_OK`], [`SEEK_FAIL`] or [`SEEK_CANNOT`].
     fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::proxy::{Login, ProxyUrl, Settings};
+use fulmar_client::proxy::{Login, ProxyKind, ProxyUrl, Settings};
 use fulmar_client::{Options, Protocol};
 use fulmar_proto::h1::{Leniency, ResponseProfile};
 use fulmar_sys as sys;
@@ -89,19 +89,19 @@ fn socks_settings(server: &ProxyServer) -> Result<Arc<Settings>, Failure> {
             format!("Unsupported proxy syntax in '{}'", server.host),
         )
     };
-    let scheme = match server.kind {
-        ProxyScheme::Socks5 => "socks5",
-        ProxyScheme::Socks5h => "socks5h",
-        ProxyScheme::Socks4 | ProxyScheme::Socks4a => {
-            return Err(Failure::new(CurlCode::NotBuiltIn, "SOCKS version 4 is not built in"));
-        }
+    let kind = match server.kind {
+        ProxyScheme::Socks4 => ProxyKind::Socks4,
+        ProxyScheme::Socks4a => ProxyKind::Socks4a,
+        ProxyScheme::Socks5 => ProxyKind::Socks5,
+        ProxyScheme::Socks5h => ProxyKind::Socks5h,
         ProxyScheme::Http | ProxyScheme::Http10 | ProxyScheme::Https => {
             unreachable!("only SOCKS proxies are in that place")
         }
     };
     let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
     let LoginPair { user, password } = &server.login;
-    let mut proxy = ProxyUrl::parse(&server.url(scheme)).map_err(|_| refused())?;
+    let mut proxy = ProxyUrl::parse(&server.url("socks5")).map_err(|_| refused())?;
+    proxy.kind = kind;
     proxy.login = user.is_some().then(|| Login { user: text(user), password: text(password) });
     Ok(Arc::new(Settings { http: Some(proxy.clone()), https: Some(proxy), ..Settings::default() }))
 }

@@ -10,6 +10,7 @@ use fulmar_tls::TlsError;
 use crate::code::CurlCode;
 use crate::hop_response::HopResponse;
 use crate::refused_socket::RefusedSocket;
+use crate::socks_failure::socks_failure;
 
 /// A code with its text. Without a text, that of the code is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureContext<'a> {
     pub(crate) host: &'a str,
+    /// The host that the transfer is for.
+    pub(crate) target: &'a str,
     pub(crate) port: u16,
     /// They are those of a proxy.
     pub(crate) is_proxied: bool,
@@ -77,7 +80,11 @@ impl Failure {
             Error::Layer(error) if error.is::<TlsError>() => {
                 Self::new(tls_code(error.downcast_ref()), error.to_string())
             }
-            Error::Layer(_) | Error::Proxy(_) => Self::new(CurlCode::Proxy, error.to_string()),
+            Error::Layer(error) => match socks_failure(&**error, context.target) {
+                Some((failure, _)) => failure,
+                None => Self::new(CurlCode::Proxy, error.to_string()),
+            },
+            Error::Proxy(_) => Self::new(CurlCode::Proxy, error.to_string()),
             Error::Closed => Self::new(CurlCode::GotNothing, "Empty reply from server"),
             Error::Peer(error) => malformed(*error, context),
             Error::Reset(code) => Self::new(

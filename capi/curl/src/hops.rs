@@ -28,6 +28,7 @@ use crate::info::TransferInfo;
 use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
 use crate::proxy_choice::ProxyRoute;
+use crate::socks_failure::socks_failure;
 use crate::transfer::{DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
@@ -237,11 +238,15 @@ impl Multi {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
             }
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
+            if let Err(Error::Layer(error)) = &done.result {
+                info.proxy_error = socks_failure(&**error, "").map_or(0, |(_, number)| number);
+            }
             done.result.map_err(|error| {
                 Failure::of(
                     &error,
                     FailureContext {
                         host: transfer.peer().0,
+                        target: &transfer.target.host,
                         port: transfer.peer().1,
                         is_proxied: transfer.is_proxied(),
                         elapsed_ms: sys::now()

@@ -83,6 +83,8 @@ pub struct TransferInfo {
     pub local: Option<std::net::SocketAddr>,
     /// The status of the proxy's last response to CONNECT.
     pub connect_code: i64,
+    /// The error of the SOCKS proxy (`CURLINFO_PROXY_ERROR`).
+    pub proxy_error: i64,
     /// The authentication schemes that servers have offered.
     pub server_auth: u32,
     /// Those that proxies have offered.
@@ -156,6 +158,7 @@ impl Default for TransferInfo {
             peer: None,
             local: None,
             connect_code: 0,
+            proxy_error: 0,
             server_auth: 0,
             proxy_auth: 0,
             retry_after: 0,
@@ -229,7 +232,8 @@ impl TransferInfo {
             29 => -1, // the last socket, unless it is open
             // Results of verification, a proxy, RTSP.
             48 => protocol_bit(self.scheme()),
-            13 | 37 | 38 | 39 | 47 | 59 => 0,
+            13 | 37 | 38 | 39 | 47 => 0,
+            59 => self.proxy_error,
             _ => return Err(CurlCode::UnknownOption),
         })
     }

@@ -27,6 +27,7 @@ mod no_proxy;
 mod ntlm_lanes;
 mod number;
 mod proxy_choice;
+mod socks_failure;
 mod text;
 
 mod form_sources;

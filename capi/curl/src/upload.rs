@@ -180,12 +180,26 @@ impl Multi {
 
     /// Moves the application's body back to its start, for another request with it.
     pub(crate) fn rewind_upload(&self, easy: &Easy, border: &dyn CBorder) -> Result<(), Failure> {
-        let (function, data) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::SEEKDATA));
-        match self.call(|| border.seek(function, data, 0)) {
-            SEEK_OK => Ok(()),
-            _ => {
-                Err(Failure::new(CurlCode::SendFailRewind, "necessary data rewind wasn't possible"))
-            }
+        let fails = |text| Err(Failure::new(CurlCode::SendFailRewind, text));
+        let (seek, ioctl) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::IOCTLFUNCTION));
+        if !seek.is_null() {
+            let data = easy.pointer(Id::SEEKDATA);
+            return match self.call(|| border.seek(seek, data, 0)) {
+                SEEK_OK => Ok(()),
+                error => fails(format!("seek callback returned error {error}")),
+            };
+        }
+        if !ioctl.is_null() {
+            let data = easy.pointer(Id::IOCTLDATA);
+            return match self.call(|| border.restart_read(easy.handle, ioctl, data)) {
+                0 => Ok(()),
+                error => fails(format!("ioctl callback returned error {error}")),
+            };
+        }
+        let is_file = easy.pointer(Id::READFUNCTION).is_null();
+        match is_file && border.rewind_file(easy.pointer(Id::READDATA)) {
+            true => Ok(()),
+            false => fails("necessary data rewind wasn't possible".to_owned()),
         }
     }
 }

@@ -69,6 +69,7 @@ pub use connection_key::{IpVersion, Key, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_proto::h1::{ResponseProfile, VerbatimHead};
 pub use fulmar_semantics::proxy;
+pub use fulmar_semantics::tunnel::{Socks4Error, Socks5Error};
 pub use options::{Config, Options, RateLimit};
 pub use request::{CompiledOrigin, Request, RequestBody, RequestBuilder};
 pub use request_url::{RequestUrl, UrlError, UrlResolveError};

@@ -9,7 +9,7 @@ use fulmar_engine::{End, Endpoint, Peer, ResolveError, Resolved, SocketId};
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
-use fulmar_semantics::tunnel::{HttpConnect, Socks5};
+use fulmar_semantics::tunnel::{HttpConnect, Socks4, Socks5};
 use fulmar_tls::{ClientTls, HTTP2};
 use url::Host;
 
@@ -350,6 +350,13 @@ pub(crate) fn layer(
     let host = match (key.host.parse(), proxy.kind, beyond.as_deref()) {
         (Ok(address), _, _) => host(address),
         (Err(_), ProxyKind::Socks5, Some([address, ..])) => host(*address),
+        (Err(_), ProxyKind::Socks4, Some(addresses)) => {
+            let ipv4 = addresses.iter().copied().find(IpAddr::is_ipv4);
+            match ipv4 {
+                Some(address) => host(address),
+                None => Host::Domain(&*key.host),
+            }
+        }
         (Err(_), _, _) => Host::Domain(&*key.host),
     };
     let login = proxy.login.as_ref();
@@ -362,6 +369,10 @@ pub(crate) fn layer(
             let tunnel = HttpConnect::new(&host, key.port, headers.as_headers(), tls)?;
             // A response without a head has no status that opens a tunnel.
             Box::new(tunnel.with_leniency(key.leniency.without(Leniency::HTTP_09)))
+        }
+        ProxyKind::Socks4 | ProxyKind::Socks4a => {
+            let user = login.map(|login| &login.user[..]).unwrap_or_default();
+            Box::new(Socks4::new(&host, key.port, user, tls)?)
         }
         ProxyKind::Socks5 | ProxyKind::Socks5h => {
             Box::new(Socks5::new(&host, key.port, login, tls)?)

@@ -431,8 +431,12 @@ pub(crate) fn name_to_resolve(key: &Hashed) -> Cow<'_, str> {
 pub(crate) fn proxy_needing_address(key: &Hashed) -> Option<SocketAddr> {
     let Route::Tunnel(proxy) = &key.key().route else { return None };
     match (proxy.kind, &proxy.host) {
-        (ProxyKind::Socks5, Host::Ipv4(address)) => Some((*address, proxy.port).into()),
-        (ProxyKind::Socks5, Host::Ipv6(address)) => Some((*address, proxy.port).into()),
+        (ProxyKind::Socks4 | ProxyKind::Socks5, Host::Ipv4(address)) => {
+            Some((*address, proxy.port).into())
+        }
+        (ProxyKind::Socks4 | ProxyKind::Socks5, Host::Ipv6(address)) => {
+            Some((*address, proxy.port).into())
+        }
         _ => None,
     }
 }

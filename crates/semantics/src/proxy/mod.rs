@@ -32,6 +32,10 @@ pub struct ProxyUrl {
 pub enum ProxyKind {
     /// `http://`: absolute-form requests, and CONNECT for `https`.
     Http,
+    /// SOCKS version 4: the client resolves names. A proxy of this kind has no URL here.
+    Socks4,
+    /// SOCKS version 4A: the proxy resolves names.
+    Socks4a,
     /// `socks5://`: SOCKS version 5; the client resolves names.
     Socks5,
     /// `socks5h://`: SOCKS version 5; the proxy resolves names.
@@ -112,6 +116,8 @@ impl fmt::Display for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.kind {
             ProxyKind::Http => "http",
+            ProxyKind::Socks4 => "socks4",
+            ProxyKind::Socks4a => "socks4a",
             ProxyKind::Socks5 => "socks5",
             ProxyKind::Socks5h => "socks5h",
         };

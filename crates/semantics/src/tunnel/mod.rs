@@ -7,7 +7,9 @@
 //! the tunnel, and buffers at most one message or one head.
 
 mod http_connect;
+mod socks4;
 mod socks5;
 
 pub use http_connect::{HttpConnect, HttpConnectError};
+pub use socks4::{Socks4, Socks4Error};
 pub use socks5::{Socks5, Socks5Error, Socks5Misuse};
