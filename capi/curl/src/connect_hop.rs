@@ -82,10 +82,12 @@ impl Multi {
             state.info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
             state.options.values.is_on(Id::SUPPRESS_CONNECT_HEADERS)
         });
-        for line in head.lines() {
+        for (number, line) in head.lines().enumerate() {
             self.debug(easy, DebugKind::HeaderIn, line, border);
             if !is_suppressed {
-                self.deliver_line(easy, line, Some(HeaderOrigin::Connect), border)?;
+                // The status line is no header.
+                let origin = Some(HeaderOrigin::Connect).filter(|_| number > 0);
+                self.deliver_line(easy, line, origin, border)?;
             }
             // RFC 9110 §9.3.6: a tunnel has no body.
             let is_ignored = |name: &&str| names(line, name) && head.status / 100 == 2;

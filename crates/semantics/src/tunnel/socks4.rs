@@ -172,10 +172,9 @@ mod tests {
             let host = Host::Domain("h");
             let mut layer = Socks4::new(&host, 80, b"", None).expect("a tunnel");
             let mut memory = BytesMut::from(bytes);
-            layer.read(&mut Input::all(&mut memory, eof)).map(|opened| match opened {
-                Opened::Replaced(None) => true,
-                _ => false,
-            })
+            layer
+                .read(&mut Input::all(&mut memory, eof))
+                .map(|opened| matches!(opened, Opened::Replaced(None)))
         };
         assert_eq!(open(b"\0\x5a\0\0\0\0\0\0", false), Ok(true));
         assert_eq!(open(b"\0\x5a\0\0\0\0\0", false), Ok(false));
