@@ -81,7 +81,7 @@ impl Failure {
                 Self::new(tls_code(error.downcast_ref()), error.to_string())
             }
             Error::Layer(error) => match socks_failure(&**error, context.target) {
-                Some((failure, _)) => failure,
+                Some((text, _)) => Self::new(CurlCode::Proxy, text),
                 None => Self::new(CurlCode::Proxy, error.to_string()),
             },
             Error::Proxy(_) => Self::new(CurlCode::Proxy, error.to_string()),

@@ -2,20 +2,17 @@
 
 use fulmar_client::{Socks4Error, Socks5Error};
 
-use crate::code::CurlCode;
-use crate::failure::Failure;
-
-/// The failure behind the error of a layer, if it is one of SOCKS, with `CURLINFO_PROXY_ERROR`.
+/// The text for the error of a layer, if it is one of SOCKS, with `CURLINFO_PROXY_ERROR`.
 pub(crate) fn socks_failure(
     error: &(dyn std::error::Error + Send + Sync + 'static),
     host: &str,
-) -> Option<(Failure, i64)> {
+) -> Option<(String, i64)> {
     let (text, number) = match (error.downcast_ref(), error.downcast_ref()) {
         (Some(error), _) => of_socks4(error),
         (None, Some(error)) => of_socks5(error, host),
         (None, None) => return None,
     };
-    Some((Failure::new(CurlCode::Proxy, text), number))
+    Some((text, number))
 }
 
 fn of_socks4(error: &Socks4Error) -> (String, i64) {

@@ -1,7 +1,7 @@
 //! SOCKS version 4: CONNECT to an IPv4 address, or to a name that the proxy resolves (4A).
 //!
-//! There is no RFC. The source is "SOCKS: A protocol for TCP proxy across firewalls" by Ying-Da Lee,
-//! and its extension 4A.
+//! There is no RFC. The source is "SOCKS: A protocol for TCP proxy across firewalls" by Ying-Da
+//! Lee, and its extension 4A.
 
 use std::fmt;
 use std::net::Ipv4Addr;
