@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::SocketId;
-use fulmar_proto::{FileRange, Headers, PeerError, Response, Segment};
+use fulmar_proto::{FileRange, HeaderBuf, Headers, PeerError, Response, Segment};
 use url::Url;
 
 use crate::request::Request;
@@ -150,6 +150,17 @@ impl Context<'_> {
         {
             known.finished = true;
             self.state.commands.push_back(Command::Finish(transfer));
+        }
+    }
+
+    /// As [`Context::finish`], with trailers behind a body that is sent in chunks. Fields that must
+    /// not be trailers (RFC 9110 §6.5.1) are an error of the transfer.
+    pub fn finish_with(&mut self, transfer: TransferId, trailers: HeaderBuf) {
+        if let Some(known) = self.state.transfers.get_mut(transfer.0)
+            && known.is_active()
+        {
+            known.finished = true;
+            self.state.commands.push_back(Command::FinishWith(transfer, Box::new(trailers)));
         }
     }
 

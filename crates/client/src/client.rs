@@ -191,7 +191,8 @@ impl<A: Application> Client<A> {
             Command::SendBody(id) => self.send_body(now, id),
             Command::Send(id, data) => self.send(now, id, data),
             Command::Offer(id) => self.offer(now, id),
-            Command::Finish(id) => self.finish(now, id),
+            Command::Finish(id) => self.finish(now, id, fulmar_proto::Headers::EMPTY),
+            Command::FinishWith(id, trailers) => self.finish(now, id, trailers.as_headers()),
             Command::Splice(id) => self.splice(id),
             Command::Race(at) => {
                 self.race(now, at);
@@ -547,14 +548,14 @@ impl<A: Application> Client<A> {
         }
     }
 
-    fn finish(&mut self, now: Instant, id: TransferId) {
+    fn finish(&mut self, now: Instant, id: TransferId, trailers: fulmar_proto::Headers<'_>) {
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
         let (socket, stream) = (transfer.socket, transfer.stream);
         if !transfer.is_active() {
             return;
         }
         let Some((connection, _)) = self.connections.get_mut(socket) else { return };
-        if let Err(error) = connection.send_end(stream, fulmar_proto::Headers::EMPTY) {
+        if let Err(error) = connection.send_end(stream, trailers) {
             return self.core.usage_error(now, id, error);
         }
         self.connections.touch(now, socket, &mut self.core);

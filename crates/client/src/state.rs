@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_engine::{Action, End, LookupId, Slots, SocketId, TickSpan, Wheel};
-use fulmar_proto::{FileRange, Segment};
+use fulmar_proto::{FileRange, HeaderBuf, Segment};
 use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Offer(TransferId),
     /// A request's body is complete.
     Finish(TransferId),
+    /// The same, with trailers.
+    FinishWith(TransferId, Box<HeaderBuf>),
     /// The received body goes to the transfer's file.
     Splice(TransferId),
     /// The next address is tried in parallel.

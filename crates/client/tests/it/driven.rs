@@ -7,7 +7,7 @@ use fulmar_client::{
     Application, Client, Config, Context, Done, Error, Request, TransferEvent, TransferId,
 };
 use fulmar_engine::{Action, CloseKind, DriverEvent, Engine, Peer, SocketEvent, SocketId};
-use fulmar_proto::{Input, Segment};
+use fulmar_proto::{HeaderBuf, Input, Segment};
 
 use crate::{NOW, WALL};
 
@@ -22,6 +22,8 @@ pub(crate) struct RawRecorder {
     pub(crate) ends: Vec<String>,
     pub(crate) done: Vec<Done>,
     pub(crate) pauses_at_trailers: bool,
+    /// A field to send behind the upload.
+    pub(crate) trailer: Option<(&'static str, &'static str)>,
     upload: Option<Bytes>,
 }
 
@@ -50,7 +52,14 @@ impl Application for RawRecorder {
             TransferEvent::Writable => {
                 if let Some(upload) = self.upload.take() {
                     context.send(id, upload);
-                    context.finish(id);
+                    match self.trailer {
+                        None => context.finish(id),
+                        Some((name, value)) => {
+                            let mut trailers = HeaderBuf::new();
+                            trailers.push(name, value.as_bytes()).expect("a valid field");
+                            context.finish_with(id, trailers);
+                        }
+                    }
                 }
             }
             TransferEvent::Done(done) => {

@@ -55,6 +55,17 @@ fn a_verbatim_body_may_be_chunked_and_wait_for_100() {
 }
 
 #[test]
+fn trailers_are_sent_behind_chunks() {
+    let text = "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut driven = DrivenClient::new(Some(b"abc"));
+    driven.client.application_mut().trailer = Some(("X-Sum", "1"));
+    driven.start(&request(verbatim(text)).body(RequestBody::Stream(None)).build().unwrap());
+    assert_eq!(driven.sent(), format!("{text}3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"));
+    driven.receive(OK, false);
+    assert_eq!(driven.client.application().ends, ["ok 200"]);
+}
+
+#[test]
 fn a_connection_closes_after_a_verbatim_request_that_closes() {
     let mut head = verbatim("GET / HTTP/1.1\r\n\r\n");
     head.closes = true;

@@ -278,7 +278,10 @@ impl H1Client {
         self.push_shared(head.bytes());
         self.note_request(head.is_bodiless, head.is_connect(), head.upgrades);
         self.note_room();
-        self.send = Send::Body(body_left(len));
+        self.send = Send::Body(match (len, head.is_unframed) {
+            (BodyLen::Unknown, true) => BodyLeft::UntilClose,
+            (len, _) => body_left(len),
+        });
         Ok(())
     }
 

@@ -45,6 +45,9 @@ pub struct VerbatimHead {
     /// The response has no body, whatever its fields declare. By default it is so for HEAD. HTTP/2
     /// goes by the method.
     pub is_bodiless: bool,
+    /// A body of unknown length is sent as it is, without chunks: the head declares its end in
+    /// another way, or not at all. False by default. HTTP/2 frames it in any case.
+    pub is_unframed: bool,
 }
 
 impl VerbatimHead {
@@ -80,6 +83,7 @@ impl VerbatimHead {
             closes: false,
             upgrades: false,
             is_bodiless,
+            is_unframed: false,
         })
     }
 
@@ -193,6 +197,21 @@ mod tests {
         connection.send_end(stream, Headers::EMPTY).unwrap();
         let body = &b"2\r\nok\r\n0\r\n\r\n"[..];
         assert_eq!(sent(&mut connection), [head.as_bytes(), body].concat());
+    }
+
+    #[test]
+    fn unframed_body_is_sent_as_it_is() {
+        let head = VerbatimHead::new("PUT / HTTP/1.1\r\nContent-Length: 2\r\n\r\n").unwrap();
+        let head = VerbatimHead { is_unframed: true, ..head };
+        let mut connection = H1Client::default();
+        let stream = connection.open().unwrap();
+        connection.send_verbatim(stream, &head, BodyLen::Unknown).unwrap();
+        connection.send_data(stream, Segment::from(&b"ok"[..])).unwrap();
+        connection.send_end(stream, Headers::EMPTY).unwrap();
+        assert_eq!(sent(&mut connection), [head.as_bytes(), b"ok"].concat());
+        let response = b"HTTP/1.1 204 No Content\r\n\r\n";
+        assert_eq!(events(&mut connection, response), "head end");
+        assert_eq!(connection.vacancy(), 1, "the connection is kept");
     }
 
     #[test]
