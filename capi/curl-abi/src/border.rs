@@ -25,6 +25,7 @@ type WriteFunction = unsafe extern "C" fn(*const c_char, usize, usize, *mut c_vo
 type ReadFunction = unsafe extern "C" fn(*mut c_char, usize, usize, *mut c_void) -> usize;
 type SeekFunction = unsafe extern "C" fn(*mut c_void, i64, c_int) -> c_int;
 type IoctlFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_int;
+type TrailerFunction = unsafe extern "C" fn(*mut *mut slist::CurlSlist, *mut c_void) -> c_int;
 type ProgressFunction = unsafe extern "C" fn(*mut c_void, i64, i64, i64, i64) -> c_int;
 type ProgressFloatFunction = unsafe extern "C" fn(*mut c_void, f64, f64, f64, f64) -> c_int;
 type DebugFunction =
@@ -87,6 +88,18 @@ impl CBorder for CFunctions {
         let function = function!(function, SeekFunction);
         // SAFETY: the arguments are those of its type.
         unsafe { function(user.0, offset, libc::SEEK_SET) }
+    }
+
+    fn trailers(&self, function: CPointer, user: CPointer) -> Option<Vec<Vec<u8>>> {
+        let function = function!(function, TrailerFunction);
+        let mut list = std::ptr::null_mut();
+        // SAFETY: the arguments are those of its type.
+        let code = unsafe { function(&raw mut list, user.0) };
+        // SAFETY: by the option's contract the callback has made a list.
+        let lines = unsafe { slist::strings(list) };
+        // SAFETY: as above; the list is ours.
+        unsafe { slist::curl_slist_free_all(list) };
+        (code == 0).then_some(lines)
     }
 
     fn progress(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32 {

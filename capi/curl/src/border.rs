@@ -34,6 +34,9 @@ pub trait CBorder {
     /// [`SEEK_OK`], [`SEEK_FAIL`] or [`SEEK_CANNOT`].
     fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32;
 
+    /// `CURLOPT_TRAILERFUNCTION`: the lines behind a body; `None`: the transfer is aborted.
+    fn trailers(&self, function: CPointer, user: CPointer) -> Option<Vec<Vec<u8>>>;
+
     /// `CURLOPT_XFERINFOFUNCTION`: the expected and the received bytes, the bytes to send and
     /// those sent. Anything but 0 aborts the transfer.
     fn progress(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fulmar_proto::Version;
 use fulmar_sys as sys;
 
+use crate::attempts::stop_upload;
 use crate::border::{CBorder, DebugKind, WRITE_PAUSE};
 use crate::code::CurlCode;
 use crate::document::{BodyVerdict, DocumentFacts, is_beyond_end, retry_after};
@@ -399,7 +400,8 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
         transfer.download.document = document;
     }
     read_challenges(state, head);
-    let repeats = !fails(state, head.status) && repeats(state, head.status);
+    let repeats = !fails(state, head.status)
+        && (repeats(state, head.status) | stop_upload(state, head.status));
     let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
     if let Some(transfer) = &mut state.transfer {
         let location = head.first_value("Location");

@@ -40,7 +40,6 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
         transfer.login = LoginPair::default();
     }
     transfer.redirects += 1;
-    state.headers.start_request();
     state.info.redirects = transfer.redirects;
     state.info.redirect = sys::now().saturating_duration_since(transfer.started);
     let is_post =

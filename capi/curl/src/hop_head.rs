@@ -9,6 +9,7 @@ use crate::handles::EasyState;
 use crate::hop_body::HopBody;
 use crate::option::OptionId as Id;
 use crate::request_head::{HeadBody, HeadParts, WrittenHead};
+use crate::values::OptionValues;
 
 /// The method of the first request.
 pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
@@ -46,7 +47,11 @@ pub(crate) fn write_head(
     };
     let is_first = target.host.eq_ignore_ascii_case(&transfer.first_host.0);
     let trusts_host = transfer.trusts_host(&state.options);
-    let range = range_line(&state.options, custom).filter(|_| body == HeadBody::None);
+    let range = match body {
+        HeadBody::None => range_line(&state.options, custom),
+        HeadBody::Put(len) | HeadBody::Post(len) => content_range_line(values, len, custom),
+        HeadBody::Form(..) => None,
+    };
     let condition = condition_line(&state.options, custom)?;
     let is_proxied = transfer.route.http.is_some() && !transfer.route.tunnels;
     let absolute = is_proxied.then(|| target.absolute_form());
@@ -76,6 +81,7 @@ pub(crate) fn write_head(
         condition: condition.as_deref(),
         body,
         negotiates: state.auth.negotiates,
+        refuses_expect: transfer.attempts.refuses_expect,
         is_http10: state.info.http_version == HTTP_VERSION_1_0,
     };
     let head = WrittenHead::write(&state.options, &parts)
@@ -83,6 +89,27 @@ pub(crate) fn write_head(
     state.info.effective_method.clone_from(&transfer.method);
     state.info.request_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
     Ok(head)
+}
+
+/// `Content-Range` of an upload, unless the application has its own.
+fn content_range_line(
+    values: &OptionValues,
+    len: Option<u64>,
+    custom: &CustomFields,
+) -> Option<Vec<u8>> {
+    if custom.find("Content-Range").is_some() {
+        return None;
+    }
+    let from = values.number(Id::RESUME_FROM_LARGE);
+    let len = len.and_then(|len| i64::try_from(len).ok()).unwrap_or(-1);
+    let total = len.saturating_add(from);
+    let range = match from {
+        // The size of the server's part is unknown: everything is sent.
+        ..=-1 => format!("0-{}/{len}", len - 1),
+        0 => format!("{}/{len}", String::from_utf8_lossy(values.bytes(Id::RANGE)?)),
+        _ => format!("{from}-{}/{total}", total - 1),
+    };
+    Some(format!("Content-Range: bytes {range}").into_bytes())
 }
 
 /// `CURL_HTTP_VERSION_1_0`.

@@ -3,24 +3,25 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fulmar_client::{
     CompiledOrigin, Done, Error, ExchangeFacts, Options, RequestBody, TransferId, VerbatimHead,
 };
 use fulmar_sys as sys;
 
+use crate::attempts::retries_on_new_connection;
 use crate::auth_state::LoginPair;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::decoding::BodyDecoder;
+use crate::easy_options::RequestKind;
 use crate::events::EventQueue;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
 use crate::handles::{Easy, Multi};
 use crate::header_list::HeaderList;
 use crate::hop_auth::authorize;
-use crate::hop_body::hop_body;
+use crate::hop_body::{framed, hop_body};
 use crate::hop_head::{first_method, write_head};
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
@@ -29,7 +30,7 @@ use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
 use crate::proxy_choice::ProxyRoute;
 use crate::socks_failure::socks_failure;
-use crate::transfer::{DownloadState, EasyTransfer, UploadState};
+use crate::transfer::{Attempts, DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
 
@@ -88,6 +89,7 @@ impl Multi {
                 target,
                 drops_body: false,
                 redirects: 0,
+                attempts: Attempts::default(),
                 id: None,
                 cookies: Vec::new(),
                 response: HopResponse::default(),
@@ -160,13 +162,7 @@ impl Multi {
         tunnel: Option<TransferId>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let must_rewind = easy.with_state(|state| {
-            let transfer = state.transfer.as_mut();
-            transfer.is_some_and(|it| std::mem::take(&mut it.upload.has_read) && !it.drops_body)
-        });
-        if must_rewind {
-            self.rewind_upload(easy, border)?;
-        }
+        self.prepare_upload(easy, border)?;
         self.lock_for_request(easy, &options, border);
         easy.select_cookies(custom, border);
         let form = self.form_of(easy, custom, border)?;
@@ -180,18 +176,22 @@ impl Multi {
         let head =
             easy.with_state(|state| write_head(state, custom, proxy_custom, &body, &auth))?;
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
-        let is_empty = easy.with_state(|state| state.auth.negotiates);
-        let body = match (body.body, head.is_chunked) {
-            (RequestBody::Empty, true) if is_empty => {
-                RequestBody::Bytes(Bytes::from_static(LAST_CHUNK))
+        let is_post = easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.upload.is_chunked = head.is_chunked;
+                transfer.upload.expects = head.expects_continue;
+                transfer.upload.has_body = matches!(body.body, RequestBody::Stream(_))
+                    || (head.expects_continue && !body.body.is_empty());
             }
-            (RequestBody::Stream(_), true) => RequestBody::Stream(None),
-            (body, _) => body,
-        };
+            state.auth.negotiates || state.options.request == RequestKind::Post
+        });
+        let body = framed(body.body, head.is_chunked, is_post);
+        self.debug(easy, DebugKind::DataOut, bytes_of(&body), border);
         let sent = bytes_of(&body).len();
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
         verbatim.expects_continue = head.expects_continue;
+        verbatim.is_unframed = !head.is_chunked;
         verbatim.closes =
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
         let request = easy.with_state(|state| {
@@ -232,7 +232,8 @@ impl Multi {
         if matches!(done.result, Err(Error::NoTunnel)) {
             return self.queue_hop(easy); // the tunnel was closed meanwhile: another one is opened
         }
-        let result = easy.with_state(|state| {
+        let is_reused = done.reused;
+        let mut result = easy.with_state(|state| {
             let info = &mut state.info;
             if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
@@ -261,6 +262,9 @@ impl Multi {
         });
         if easy.with_state(|state| state.transfer.as_ref().is_some_and(|it| it.is_connecting)) {
             return self.end_connect(easy, result, border);
+        }
+        if easy.with_state(|state| retries_on_new_connection(state, is_reused, &mut result)) {
+            return self.queue_hop(easy);
         }
         let is_held = easy.with_state(|state| match &mut state.transfer {
             Some(transfer) if !transfer.download.held.is_empty() => {
@@ -330,7 +334,10 @@ impl Multi {
             Err(failure) => Err(failure),
         };
         match follows {
-            Ok(true) => self.queue_hop(easy),
+            Ok(true) => {
+                easy.with_state(|state| state.headers.start_request());
+                self.queue_hop(easy);
+            }
             Ok(false) => self.finish(easy, Ok(()), border),
             Err(failure) => self.finish(easy, Err(failure), border),
         }
@@ -344,9 +351,6 @@ fn bytes_of(body: &RequestBody) -> &[u8] {
         _ => b"",
     }
 }
-
-/// The end of a body in chunks.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn facts_of(done: &Done) -> ExchangeFacts {
     let Done { connection, peer, reused, .. } = *done;

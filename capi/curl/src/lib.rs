@@ -61,6 +61,7 @@ mod refused_socket;
 mod codings;
 mod decoding;
 
+mod attempts;
 mod auth_state;
 mod connect_hop;
 mod hop_auth;
@@ -69,6 +70,7 @@ mod hop_head;
 mod hop_response;
 mod hop_target;
 mod progress;
+mod resume_upload;
 mod static_hosts;
 mod transfer;
 

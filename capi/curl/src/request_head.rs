@@ -43,6 +43,8 @@ pub(crate) struct HeadParts<'a> {
     pub(crate) body: HeadBody<'a>,
     /// The body is withheld until the server has chosen an authentication scheme.
     pub(crate) negotiates: bool,
+    /// The server does not know `Expect`.
+    pub(crate) refuses_expect: bool,
     /// The server has responded with HTTP/1.0.
     pub(crate) is_http10: bool,
 }
@@ -252,7 +254,8 @@ impl HeadWriter<'_> {
             let is_put_without_body = matches!(parts.body, HeadBody::Put(Some(0)));
             return self.custom.has_token("Expect", "100-continue") && !is_put_without_body;
         }
-        let expects = !is_http10 && len.is_none_or(|len| len >= waits_from);
+        let expects =
+            !is_http10 && !parts.refuses_expect && len.is_none_or(|len| len >= waits_from);
         if expects {
             self.line("Expect", Some(b"100-continue"));
         }
@@ -290,6 +293,7 @@ mod tests {
             condition: None,
             body,
             negotiates: false,
+            refuses_expect: false,
             is_http10: false,
         }
     }

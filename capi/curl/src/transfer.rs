@@ -44,6 +44,7 @@ pub(crate) struct EasyTransfer {
     /// A redirect has dropped the body (RFC 9110 §15.4.4).
     pub(crate) drops_body: bool,
     pub(crate) redirects: i64,
+    pub(crate) attempts: Attempts,
     /// The client's transfer, while a request is under way.
     pub(crate) id: Option<TransferId>,
     /// Cookies for the current request, of the cookie engine.
@@ -108,6 +109,17 @@ impl EasyTransfer {
     }
 }
 
+/// What the requests of a transfer have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    /// `CURLOPT_RESUME_FROM`: the body was moved to its place.
+    pub(crate) has_resumed: bool,
+    /// A 417 response: no further request has a field `Expect` of ours.
+    pub(crate) refuses_expect: bool,
+    /// Requests that were repeated on another connection.
+    pub(crate) retries: u32,
+}
+
 /// The way of a body to the write callback.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadState {
@@ -137,6 +149,16 @@ pub(crate) struct UploadState {
     pub(crate) window: Option<(Instant, i64)>,
     /// The read callback was used: another request has to rewind it.
     pub(crate) has_read: bool,
+    /// The current request has one.
+    pub(crate) has_body: bool,
+    /// It waits for `100 Continue`.
+    pub(crate) expects: bool,
+    /// It is sent in chunks.
+    pub(crate) is_chunked: bool,
+    /// All of it was passed on.
+    pub(crate) is_whole: bool,
+    /// The server has responded with an error: the rest is not sent.
+    pub(crate) is_stopped: bool,
     /// The form that is sent, except while it is read.
     pub(crate) form: Option<Box<FormUpload>>,
 }

@@ -33,13 +33,15 @@ impl Multi {
             let upload_size = state.options.values.number(Id::UPLOAD_BUFFERSIZE);
             let transfer = state.transfer.as_mut()?;
             transfer.upload.is_writable |= is_writable;
-            let is_ready = transfer.upload.is_writable && !transfer.upload.is_paused;
+            let is_halted = transfer.upload.is_paused || transfer.upload.is_stopped;
+            let is_ready = transfer.upload.is_writable && !is_halted;
             let id = transfer.id.filter(|_| is_ready)?;
             let max = match state.options.values.number(Id::MAX_SEND_SPEED_LARGE) {
                 ..=0 => upload_size,
                 speed => upload_size.min(speed),
             };
-            let max = usize::try_from(max).unwrap_or(usize::MAX);
+            let max = if transfer.upload.is_chunked { max - CHUNK_FRAME_SIZE } else { max };
+            let max = usize::try_from(max).unwrap_or(usize::MAX).max(1);
             Some((id, transfer.upload.left, max))
         });
         let Some((id, left, max)) = feed else { return Ok(()) };
@@ -70,11 +72,13 @@ impl Multi {
             ));
         }
         let is_whole = bytes.is_empty() || left == Some(0);
+        let trailers = if is_whole { self.trailers(easy, border)? } else { None };
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.upload.left = left;
                 transfer.upload.sent += bytes.len() as u64;
                 transfer.upload.is_writable = false;
+                transfer.upload.is_whole = is_whole;
             }
             state.info.sent += i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         });
@@ -84,8 +88,10 @@ impl Multi {
                 if !bytes.is_empty() {
                     context.send(id, bytes);
                 }
-                if is_whole {
-                    context.finish(id);
+                match trailers {
+                    Some(trailers) => context.finish_with(id, trailers),
+                    None if is_whole => context.finish(id),
+                    None => {}
                 }
             });
         });
@@ -212,5 +218,7 @@ fn unreadable() -> Failure {
     Failure::new(CurlCode::ReadError, "read function returned funny value")
 }
 
+/// What libcurl leaves free in its buffer for the size and the end of a chunk.
+const CHUNK_FRAME_SIZE: i64 = 12;
 /// `CURLMIMEOPT_FORMESCAPE`.
 const MIME_OPTION_ESCAPE: i64 = 1;

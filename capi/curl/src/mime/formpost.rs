@@ -105,6 +105,12 @@ impl FormFile {
         let mime_type = self.content_type.clone().or_else(guess);
         previous.clone_from(&mime_type);
         let base = self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if self.path == b"-" {
+            // The standard input, which has no name.
+            let content = MimeContent::Callback { source: self.source, size: self.size };
+            let headers = self.headers;
+            return MimePart { filename: shown, mime_type, headers, ..content_part(content) };
+        }
         let filename = Some(shown.unwrap_or_else(|| base.to_vec()));
         let content = MimeContent::File { path: self.path, source: self.source, size: self.size };
         MimePart { filename, mime_type, headers: self.headers, ..content_part(content) }
