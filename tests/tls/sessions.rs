@@ -142,7 +142,7 @@ fn the_names_of_a_certificate_are_checked_as_in_a_handshake() {
 fn names_count_only_after_full_verification_of_the_host() {
     let full = ClientOptions::default();
     assert!(full.verifies_host());
-    for verify in [Verify::Chain, Verify::Nothing] {
+    for verify in [Verify::Chain, Verify::Name, Verify::Nothing] {
         let pins = vec![fulmar_tls::Pin([7; 32])];
         assert!(!ClientOptions { verify, pins, ..full.clone() }.verifies_host(), "{verify:?}");
     }

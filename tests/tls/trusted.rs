@@ -85,6 +85,12 @@ fn self_signed_certificate_is_accepted_if_it_is_trusted_itself() {
     assert_eq!(verdict(trusting_file(&leaf_pem), &leaf, "localhost"), Ok(()));
     let chain = |path| ClientOptions { verify: Verify::Chain, ..trusting_file(path) };
     assert_eq!(verdict(chain(&plain_pem), &plain, "other.example"), Ok(()));
+    let named = |host| {
+        let options = ClientOptions { verify: Verify::Name, ..ClientOptions::default() };
+        verdict(options, &plain, host)
+    };
+    assert_eq!(named("localhost"), Ok(()), "whichever CA issued it");
+    assert!(matches!(named("other.example"), Err(TlsError::WrongHost { .. })));
     // Another one of the same subject is not this one.
     openssl.self_signed("twin", LOCALHOST);
     let twin = trusting_file(&openssl.path("twin.pem"));

@@ -3,10 +3,18 @@
 //! Configurations are kept by the multi handle, or by a share of TLS sessions: transfers with equal
 //! options share one, and with it connections and sessions.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
-use fulmar_tls::{ClientOptions, ClientTls, HTTP1, HTTP2, Identity, Roots, Verify};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use bytes::Bytes;
+use fulmar_tls::{
+    ClientOptions, ClientTls, HTTP1, HTTP2, Identity, Pem, Pin, Roots, Verify, Version,
+};
+use sha2::{Digest as _, Sha256};
 
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
@@ -14,6 +22,7 @@ use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
+use crate::values::OptionValues;
 
 impl Multi {
     /// The configuration for the options of a transfer to an `https` URL.
@@ -31,11 +40,11 @@ impl Multi {
 
 /// The known configuration for these options, or a new one.
 fn configuration(known: &mut Vec<ClientTls>, options: &EasyOptions) -> Result<ClientTls, Failure> {
-    let wanted = client_options(options);
+    let wanted = client_options(options)?;
     if let Some(tls) = known.iter().find(|tls| *tls.options() == wanted) {
         return Ok(tls.clone());
     }
-    let has_own_roots = options.values.bytes(Id::CAINFO).is_some();
+    let has_own_roots = options.values.bytes(Id::CAINFO).is_some() && wanted.identity.is_none();
     let tls = ClientTls::new(wanted).map_err(|error| {
         let code = match has_own_roots {
             true => CurlCode::SslCaCertBadFile,
@@ -47,26 +56,157 @@ fn configuration(known: &mut Vec<ClientTls>, options: &EasyOptions) -> Result<Cl
     Ok(tls)
 }
 
-fn client_options(options: &EasyOptions) -> ClientOptions {
+fn client_options(options: &EasyOptions) -> Result<ClientOptions, Failure> {
     let values = &options.values;
-    let path = |id| values.bytes(id).map(|path| PathBuf::from(&*String::from_utf8_lossy(path)));
     let verify = match (values.is_on(Id::SSL_VERIFYPEER), values.is_on(Id::SSL_VERIFYHOST)) {
         (true, true) => Verify::Full,
         (true, false) => Verify::Chain,
-        (false, _) => Verify::Nothing,
+        (false, true) => Verify::Name,
+        (false, false) => Verify::Nothing,
     };
-    let roots = path(Id::CAINFO).map_or_else(Roots::platform, |file| Roots::empty().file(file));
-    let (cert, key) = (path(Id::SSLCERT), path(Id::SSLKEY));
-    let identity = cert.map(|cert| Identity::files(cert.clone(), key.unwrap_or(cert)));
+    let (version_min, version_max) = versions(values.number(Id::SSLVERSION))?;
     let alpn = match (values.is_on(Id::SSL_ENABLE_ALPN), values.number(Id::HTTP_VERSION)) {
         (false, _) => Vec::new(),
         (true, HTTP_VERSION_1_0 | HTTP_VERSION_1_1) => vec![HTTP1.to_vec()],
         (true, _) => vec![HTTP2.to_vec(), HTTP1.to_vec()],
     };
-    ClientOptions { roots, verify, identity, alpn, ..ClientOptions::default() }
+    let pins = match values.bytes(Id::PINNEDPUBLICKEY) {
+        Some(text) => public_key_pins(text)?,
+        None => Vec::new(),
+    };
+    let resumption_len = match values.is_on(Id::SSL_SESSIONID_CACHE) {
+        true => ClientOptions::default().resumption_len,
+        false => 0,
+    };
+    Ok(ClientOptions {
+        roots: roots(values),
+        verify,
+        revoked: path(values, Id::CRLFILE).into_iter().collect(),
+        pins,
+        identity: identity(values),
+        version_min,
+        version_max,
+        alpn,
+        resumption_len,
+        ..ClientOptions::default()
+    })
 }
 
+/// The trusted certificates: those of the system, or of the options instead.
+fn roots(values: &OptionValues) -> Roots {
+    let own = match (values.bytes(Id::CAINFO_BLOB), path(values, Id::CAINFO)) {
+        (Some(blob), _) => Roots::empty().pem(Bytes::copy_from_slice(blob)),
+        (None, Some(file)) => Roots::empty().file(file),
+        (None, None) => Roots::platform(),
+    };
+    // OpenSSL looks into the folder for each issuer; here its files are read.
+    let folder = path(values, Id::CAPATH).and_then(|folder| std::fs::read_dir(folder).ok());
+    let files = folder.into_iter().flatten().flatten().map(|entry| entry.path());
+    files.filter(|file| file.is_file()).fold(own, |roots, file| roots.file(file))
+}
+
+/// The client certificate; its file may hold the key, too.
+fn identity(values: &OptionValues) -> Option<Identity> {
+    let pem = |file, blob| match (values.bytes(blob), path(values, file)) {
+        (Some(blob), _) => Some(Pem::Bytes(Bytes::copy_from_slice(blob))),
+        (None, file) => file.map(Pem::File),
+    };
+    let cert = pem(Id::SSLCERT, Id::SSLCERT_BLOB)?;
+    let key = pem(Id::SSLKEY, Id::SSLKEY_BLOB).unwrap_or_else(|| cert.clone());
+    Some(Identity::new(cert, key))
+}
+
+/// `CURLOPT_SSLVERSION`: the lower half has the lowest version, the upper half the highest one.
+fn versions(number: i64) -> Result<(Version, Version), Failure> {
+    let lowest = match number & 0xffff {
+        VERSION_TLS_1_3 => Version::Tls13,
+        _ => Version::Tls12, // older ones are not offered
+    };
+    let highest = match number >> 16 {
+        VERSION_DEFAULT | VERSION_TLS_1 | VERSION_TLS_1_3 => Version::Tls13,
+        VERSION_TLS_1_2 => Version::Tls12,
+        _ => {
+            let text = "TLS before version 1.2 is not built in";
+            return Err(Failure::new(CurlCode::SslConnectError, text));
+        }
+    };
+    Ok((lowest, highest))
+}
+
+/// `CURLOPT_PINNEDPUBLICKEY`: hashes of public keys, or a file with one.
+fn public_key_pins(text: &[u8]) -> Result<Vec<Pin>, Failure> {
+    let bad = || Failure::new(CurlCode::SslPinnedPubKeyNotMatch, "");
+    if !text.starts_with(b"sha256//") {
+        let file = std::fs::read(OsStr::from_bytes(text)).map_err(|_| bad())?;
+        let key = public_key(&file).ok_or_else(bad)?;
+        return Ok(vec![Pin(Sha256::digest(key).into())]);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| bad())?;
+    let pins: Vec<Pin> = text.split(';').filter_map(|pin| pin.parse().ok()).collect();
+    if pins.is_empty() { Err(bad()) } else { Ok(pins) }
+}
+
+/// A public key in DER, of a file in PEM or DER.
+fn public_key(file: &[u8]) -> Option<Vec<u8>> {
+    let Some(begin) = memchr::memmem::find(file, PEM_BEGIN) else { return Some(file.to_vec()) };
+    let base64 = &file[begin + PEM_BEGIN.len()..];
+    let base64 = &base64[..memchr::memmem::find(base64, PEM_END)?];
+    let base64: Vec<u8> = base64.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
+    STANDARD.decode(base64).ok()
+}
+
+fn path(values: &OptionValues, id: Id) -> Option<PathBuf> {
+    let path = values.bytes(id).filter(|path| !path.is_empty())?;
+    Some(OsStr::from_bytes(path).into())
+}
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN PUBLIC KEY-----";
+const PEM_END: &[u8] = b"-----END PUBLIC KEY-----";
+/// `CURL_SSLVERSION_DEFAULT`.
+const VERSION_DEFAULT: i64 = 0;
+/// `CURL_SSLVERSION_TLSv1`: any version of TLS.
+const VERSION_TLS_1: i64 = 1;
+/// `CURL_SSLVERSION_TLSv1_2`.
+const VERSION_TLS_1_2: i64 = 6;
+/// `CURL_SSLVERSION_TLSv1_3`.
+const VERSION_TLS_1_3: i64 = 7;
 /// `CURL_HTTP_VERSION_1_0`.
 const HTTP_VERSION_1_0: i64 = 1;
 /// `CURL_HTTP_VERSION_1_1`.
 const HTTP_VERSION_1_1: i64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_option() {
+        for (number, expected) in [
+            (0, (Version::Tls12, Version::Tls13)),
+            (1, (Version::Tls12, Version::Tls13)),
+            (4, (Version::Tls12, Version::Tls13)),
+            (7, (Version::Tls13, Version::Tls13)),
+            (1 << 16, (Version::Tls12, Version::Tls13)),
+            (6 << 16, (Version::Tls12, Version::Tls12)),
+            (6 | 7 << 16, (Version::Tls12, Version::Tls13)),
+        ] {
+            assert_eq!(versions(number).expect("supported"), expected, "{number:x}");
+        }
+        let refused = versions(5 << 16).expect_err("TLS 1.1");
+        assert_eq!(refused.code, CurlCode::SslConnectError);
+    }
+
+    #[test]
+    fn pins_are_hashes_or_a_file() {
+        let pin = Pin([7; 32]);
+        let found = public_key_pins(format!("{pin};sha256//bad").as_bytes());
+        assert_eq!(found.expect("one is valid"), [pin]);
+        for bad in [&b"sha256//bad"[..], b"/no such file"] {
+            let refused = public_key_pins(bad).expect_err("no pin");
+            assert_eq!(refused.code, CurlCode::SslPinnedPubKeyNotMatch);
+        }
+        let pem = b"-----BEGIN PUBLIC KEY-----\nAQID\n-----END PUBLIC KEY-----\n";
+        assert_eq!(public_key(pem), Some(vec![1, 2, 3]));
+        assert_eq!(public_key(b"\x30\x01"), Some(b"\x30\x01".to_vec()));
+    }
+}

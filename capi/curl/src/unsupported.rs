@@ -8,12 +8,54 @@ use crate::option::OptionId as Id;
 /// A transfer that would silently differ from what its options demand does not begin.
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
+    let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
+    let calls = |id| !values.pointer(id).is_null();
+    let is_other =
+        |id, known: &[u8]| values.bytes(id).is_some_and(|kind| !kind.eq_ignore_ascii_case(known));
     let refused = [
-        // It may forbid a request, so ignoring it would be unsafe.
-        (!values.pointer(Id::PREREQFUNCTION).is_null(), "CURLOPT_PREREQFUNCTION is not built in"),
+        // They may forbid a request, so ignoring them would be unsafe.
+        (calls(Id::PREREQFUNCTION), "CURLOPT_PREREQFUNCTION is not built in"),
+        (calls(Id::RESOLVER_START_FUNCTION), "CURLOPT_RESOLVER_START_FUNCTION is not built in"),
+        // They demand more of a server's certificate, or other connections.
+        (has(Id::ISSUERCERT) || has(Id::ISSUERCERT_BLOB), "CURLOPT_ISSUERCERT is not built in"),
+        (values.is_on(Id::SSL_VERIFYSTATUS), "CURLOPT_SSL_VERIFYSTATUS is not built in"),
+        (has(Id::SSL_CIPHER_LIST), "CURLOPT_SSL_CIPHER_LIST is not built in: it is OpenSSL's"),
+        (has(Id::TLS13_CIPHERS), "CURLOPT_TLS13_CIPHERS is not built in: it is OpenSSL's"),
+        (has(Id::SSL_EC_CURVES), "CURLOPT_SSL_EC_CURVES is not built in: it is OpenSSL's"),
+        (is_other(Id::SSLCERTTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLCERTTYPE"),
+        (is_other(Id::SSLKEYTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLKEYTYPE"),
+        (has(Id::DOH_URL), "CURLOPT_DOH_URL is not built in"),
+        (has(Id::ABSTRACT_UNIX_SOCKET), "CURLOPT_ABSTRACT_UNIX_SOCKET is not built in"),
+        (values.is_on(Id::HAPROXYPROTOCOL), "CURLOPT_HAPROXYPROTOCOL is not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::easy_options::Argument;
+
+    #[test]
+    fn what_would_be_ignored_is_refused() {
+        let refused = |id, argument| {
+            let mut options = EasyOptions::default();
+            options.set(id, argument).expect("a valid option");
+            refuse_unsupported(&options).map_err(|failure| failure.code)
+        };
+        let text = |text: &'static str| Argument::Bytes(Some(text.as_bytes()));
+        for (id, argument) in [
+            (Id::ISSUERCERT, text("ca.pem")),
+            (Id::SSL_CIPHER_LIST, text("DEFAULT")),
+            (Id::TLS13_CIPHERS, text("TLS_AES_128_GCM_SHA256")),
+            (Id::SSLCERTTYPE, text("P12")),
+            (Id::HAPROXYPROTOCOL, Argument::Number(1)),
+        ] {
+            assert_eq!(refused(id, argument), Err(CurlCode::NotBuiltIn), "{id:?}");
+        }
+        assert_eq!(refused(Id::SSLCERTTYPE, text("pem")), Ok(()));
     }
 }

@@ -114,17 +114,16 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Verifier, ConfigError> {
     let (chain, trusted) = match options.verify {
-        Verify::Nothing => (None, Trusted::default()),
+        Verify::Name | Verify::Nothing => (None, Trusted::default()),
         Verify::Full | Verify::Chain => {
             let (roots, trusted) = options.roots.read()?.into_parts();
             (Some(chain_verifier(options, roots, provider)?), trusted)
         }
     };
-    let any_name = options.verify == Verify::Chain;
     Ok(Verifier {
         chain,
         trusted,
-        any_name,
+        verify: options.verify,
         pins: options.pins.clone(),
         provider: provider.clone(),
     })

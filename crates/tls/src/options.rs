@@ -77,6 +77,9 @@ pub enum Verify {
     /// Chain and dates, but not the host name: any server with a certificate of a trusted CA is
     /// accepted. For private CAs; equals HAProxy's `verify required` without a name.
     Chain,
+    /// The host name, but not the chain: any certificate for the name is accepted. As with
+    /// `CURLOPT_SSL_VERIFYHOST` alone.
+    Name,
     /// Not at all: any server is accepted. Pins are still checked.
     Nothing,
 }

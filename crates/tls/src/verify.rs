@@ -15,6 +15,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 use webpki::KeyUsage;
 
 use crate::error::PinMismatch;
+use crate::options::Verify;
 use crate::pin::Pin;
 use crate::roots::Trusted;
 
@@ -24,8 +25,7 @@ use crate::roots::Trusted;
 pub(crate) struct Verifier {
     pub(crate) chain: Option<Arc<dyn ServerCertVerifier>>,
     pub(crate) trusted: Trusted,
-    /// Skip the host name check.
-    pub(crate) any_name: bool,
+    pub(crate) verify: Verify,
     pub(crate) pins: Vec<Pin>,
     pub(crate) provider: Arc<CryptoProvider>,
 }
@@ -68,9 +68,12 @@ impl ServerCertVerifier for Verifier {
                 Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName
                     | CertificateError::NotValidForNameContext { .. },
-                )) if self.any_name => {}
+                )) if self.verify == Verify::Chain => {}
                 verified => verified?,
             }
+        }
+        if self.verify == Verify::Name {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, server_name)?;
         }
         if !self.pins.is_empty() {
             let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();

@@ -8,6 +8,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ConnectionTrafficSecrets, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 
 use super::*;
+use crate::options::Verify;
 use crate::roots::Trusted;
 use crate::verify::Verifier;
 
@@ -62,7 +63,7 @@ fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         trusted: Trusted::default(),
         pins,
         provider: provider.clone(),
-        any_name: false,
+        verify: Verify::Full,
     };
     let mut client = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[suite.version()])
