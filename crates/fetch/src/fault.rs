@@ -93,8 +93,7 @@ impl FetchFault {
         match self {
             Self::Changed => true,
             Self::Status(status) => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
-            // As `Excess`, or with the same result again.
-            Self::Transfer(Error::Peer(PeerError::BodyTooLong | PeerError::OnlyHttp2)) => false,
+            Self::Transfer(Error::Peer(error)) => is_lost(*error),
             Self::Transfer(error) => matches!(
                 error,
                 Error::Connect(_)
@@ -103,7 +102,6 @@ impl FetchFault {
                     | Error::Io(_)
                     | Error::TimedOut(_)
                     | Error::TooSlow
-                    | Error::Peer(_)
                     | Error::Resolve(_)
                     | Error::ResolveProxy(_)
             ),
@@ -178,6 +176,17 @@ impl fmt::Display for FileOperation {
 
 impl std::error::Error for FetchFault {}
 
+/// True if the connection has failed, not the response: a malformed one would be the same again.
+fn is_lost(error: PeerError) -> bool {
+    matches!(
+        error,
+        PeerError::UnexpectedEof
+            | PeerError::BodyTooShort
+            | PeerError::Goaway(_)
+            | PeerError::Http2(_)
+    )
+}
+
 /// Adds the operation to an error of the file system.
 pub(crate) fn file(doing: FileOperation) -> impl Fn(io::Error) -> FetchFault {
     move |error| FetchFault::File { doing, error }
@@ -185,6 +194,8 @@ pub(crate) fn file(doing: FileOperation) -> impl Fn(io::Error) -> FetchFault {
 
 #[cfg(test)]
 mod tests {
+    use fulmar_proto::h2::ErrorCode;
+
     use super::*;
 
     /// HTTP/2 reports it as an error, HTTP/1 when the response is complete.
@@ -197,5 +208,17 @@ mod tests {
         }
         let lost = FetchFault::Transfer(Error::Peer(PeerError::UnexpectedEof));
         assert!(lost.keeps_part() && lost.is_transient());
+    }
+
+    #[test]
+    fn malformed_responses_are_not_fetched_again() {
+        let is_transient =
+            |error: PeerError| FetchFault::Transfer(Error::Peer(error)).is_transient();
+        for error in [PeerError::BadStartLine, PeerError::BadChunk, PeerError::OnlyHttp2] {
+            assert!(!is_transient(error), "{error}");
+        }
+        for error in [PeerError::BodyTooShort, PeerError::Goaway(ErrorCode::NoError)] {
+            assert!(is_transient(error), "{error}");
+        }
     }
 }

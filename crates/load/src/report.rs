@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fulmar_drive::DriverInfo;
+use fulmar_proto::h2::ErrorCode;
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
@@ -113,6 +114,8 @@ pub struct StreamsReport {
     pub refused: u64,
     /// Streams that were reset, by the name of the error code.
     pub resets: BTreeMap<String, u64>,
+    /// Connections that GOAWAY ended while responses were missing, by the name of the error code.
+    pub goaways: BTreeMap<String, u64>,
 }
 
 /// A system call in the ledger.
@@ -292,7 +295,8 @@ impl Summary {
             requested: self.depth.into(),
             limited_to: (reached < self.depth.into()).then_some(reached),
             refused: self.tally.refused,
-            resets: self.tally.resets.iter().map(|(code, n)| (code.to_string(), *n)).collect(),
+            resets: by_code(&self.tally.resets),
+            goaways: by_code(&self.tally.goaways),
         }
     }
 
@@ -370,6 +374,10 @@ fn errors(tally: &RunTally) -> BTreeMap<&'static str, u64> {
     named.filter(|(_, n)| *n > 0).collect()
 }
 
+fn by_code(counts: &[(ErrorCode, u64)]) -> BTreeMap<String, u64> {
+    counts.iter().map(|(code, n)| (code.to_string(), *n)).collect()
+}
+
 fn calls(ledger: &Ledger) -> BTreeMap<&'static str, CallCount> {
     let of = |count: sys::Count| CallCount { calls: count.calls, eagain: count.eagain };
     ledger.iter().map(|(call, count)| (call.name(), of(count))).collect()
@@ -413,7 +421,6 @@ pub(crate) mod tests {
     use crate::engine::Finish;
     use crate::flights::Flight;
     use crate::options::{Options, RunUntil};
-    use fulmar_proto::h2::ErrorCode;
 
     /// The possible results of two threads of a short run.
     pub(crate) fn sample(rate: Option<u64>) -> RunReport {
@@ -468,6 +475,7 @@ pub(crate) mod tests {
             tally.refused = 7;
             tally.fail(ErrorKind::StreamReset, 1);
             tally.note_stream_reset(ErrorCode::from_code(code));
+            tally.note_goaway(ErrorCode::EnhanceYourCalm);
             summary.tally.merge(&tally);
         }
         summary.report(0, false)
@@ -612,9 +620,10 @@ pub(crate) mod tests {
         let value: serde_json::Value = serde_json::from_str(&http2_sample().json()).unwrap();
         assert_eq!((&value["protocol"], &value["depth"]), (&"HTTP/2".into(), &100.into()));
         let streams = &value["streams"];
-        assert_eq!(keys(streams), ["limited_to", "refused", "requested", "resets"]);
+        assert_eq!(keys(streams), ["goaways", "limited_to", "refused", "requested", "resets"]);
         assert_eq!((&streams["limited_to"], &streams["refused"]), (&50.into(), &21.into()));
         assert_eq!(streams["resets"], serde_json::json!({"CANCEL": 1, "INTERNAL_ERROR": 2}));
+        assert_eq!(streams["goaways"], serde_json::json!({"ENHANCE_YOUR_CALM": 3}));
         assert_eq!(value["errors"]["stream_reset"], 3);
         assert!(serde_json::to_value(sample(None)).unwrap()["streams"].is_null());
     }

@@ -234,6 +234,9 @@ fn write_streams(out: &mut String, streams: &StreamsReport) {
     for (code, n) in &streams.resets {
         field(out, "", &format!("reset with {code} ({})", grouped(*n)));
     }
+    for (code, n) in &streams.goaways {
+        field(out, "", &format!("connections ended with GOAWAY {code} ({})", grouped(*n)));
+    }
 }
 
 fn write_row(out: &mut String, name: &str, latency: &Latency) {
@@ -346,6 +349,7 @@ mod tests {
             "streams       50 of 100 per connection: the server's limit",
             "              21 refused and sent again",
             "              reset with INTERNAL_ERROR (2)",
+            "              connections ended with GOAWAY ENHANCE_YOUR_CALM (3)",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -100,6 +100,8 @@ pub(crate) struct RunTally {
     pub(crate) broken: Vec<(PeerError, u64)>,
     /// Streams that were reset, by the code of the error.
     pub(crate) resets: Vec<(ErrorCode, u64)>,
+    /// GOAWAYs that left responses out, by the code of the error.
+    pub(crate) goaways: Vec<(ErrorCode, u64)>,
     /// Streams that the server refused, whose requests were sent again.
     pub(crate) refused: u64,
     /// The least number of streams that a server accepts at a time, of HTTP/2.
@@ -171,6 +173,7 @@ impl RunTally {
             status: Box::new([0; STATUS_LEN]),
             broken: Vec::new(),
             resets: Vec::new(),
+            goaways: Vec::new(),
             refused: 0,
             streams_max: None,
             latency: Histogram::new(),
@@ -215,6 +218,11 @@ impl RunTally {
     /// A stream was reset with this code.
     pub(crate) fn note_stream_reset(&mut self, code: ErrorCode) {
         add_count(&mut self.resets, code, 1);
+    }
+
+    /// A connection ended with GOAWAY, and responses were missing.
+    pub(crate) fn note_goaway(&mut self, code: ErrorCode) {
+        add_count(&mut self.goaways, code, 1);
     }
 
     /// A server accepts this number of streams at a time.
@@ -277,6 +285,9 @@ impl RunTally {
         }
         for (code, n) in &other.resets {
             add_count(&mut self.resets, *code, *n);
+        }
+        for (code, n) in &other.goaways {
+            add_count(&mut self.goaways, *code, *n);
         }
         self.refused += other.refused;
         if let Some(streams) = other.streams_max {

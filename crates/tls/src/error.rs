@@ -116,6 +116,7 @@ impl From<CertificateError> for TlsError {
                 Self::NotYetValid
             }
             CertificateError::NotValidForNameContext { expected, presented } => {
+                let presented = presented.iter().map(|name| plain_name(name).to_owned()).collect();
                 Self::WrongHost { expected: expected.to_str().into_owned(), presented }
             }
             CertificateError::UnknownIssuer => Self::UnknownIssuer,
@@ -134,6 +135,12 @@ impl From<CertificateError> for TlsError {
             error => Self::BadCertificate(error),
         }
     }
+}
+
+/// The name in a `DnsName("NAME")` or an `IpAddress(ADDRESS)` of rustls; others as they are.
+fn plain_name(presented: &str) -> &str {
+    let within = |lead, end| presented.strip_prefix(lead)?.strip_suffix(end);
+    within("DnsName(\"", "\")").or_else(|| within("IpAddress(", ")")).unwrap_or(presented)
 }
 
 impl From<PeerIncompatible> for TlsError {
@@ -270,6 +277,9 @@ impl fmt::Display for ConfigError {
         match &self.kind {
             ConfigErrorKind::Io(error) => error.fmt(f),
             ConfigErrorKind::Pem(error) => write!(f, "invalid PEM: {error}"),
+            ConfigErrorKind::Key(rustls::pki_types::pem::Error::NoItemsFound) => {
+                f.write_str("no private key in PEM (must be unencrypted)")
+            }
             ConfigErrorKind::Key(error) => {
                 write!(f, "no private key in PEM (must be unencrypted): {error}")
             }
@@ -328,3 +338,21 @@ impl Error for ConfigError {
 const OLD_VERSION: &str = "unsupported X.509 certificate version 1 (no extensions, so no \
     subjectAltName): issue a version 3 certificate, for example with openssl req -x509 -addext \
     subjectAltName=DNS:HOST, or openssl x509 -req -extfile FILE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_certificate_are_plain() {
+        let presented = ["DnsName(\"a.example\")", "IpAddress(127.0.0.1)", "DirectoryName"];
+        let error = TlsError::from(CertificateError::NotValidForNameContext {
+            expected: "b.example".try_into().expect("a name"),
+            presented: presented.map(str::to_owned).to_vec(),
+        });
+        assert_eq!(
+            error.to_string(),
+            "certificate is for a.example, 127.0.0.1, DirectoryName, not for b.example"
+        );
+    }
+}

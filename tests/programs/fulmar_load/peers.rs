@@ -344,6 +344,11 @@ fn a_client_certificate_is_accepted() {
     let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
     no_errors(&report(&known), 9);
+    let unknown = load(&["--cacert", &ca, "-c", "2", "-n", "9", "--json", &url]);
+    let report: serde_json::Value = serde_json::from_str(&unknown.stdout).expect("a report");
+    assert_eq!(report["errors"], serde_json::json!({ "handshake": 9 }), "{report}");
+    let causes = report["tls"]["causes"].to_string();
+    assert!(causes.contains("TLS alert CertificateRequired"), "{report}");
 }
 
 #[test]

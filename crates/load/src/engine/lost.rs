@@ -96,7 +96,10 @@ impl LoadHandler {
                 }
             }
             End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
-            End::Peer(PeerError::Goaway(_)) => self.tally.fail(ErrorKind::Goaway, n),
+            End::Peer(PeerError::Goaway(code)) => {
+                self.tally.note_goaway(*code);
+                self.tally.fail(ErrorKind::Goaway, n);
+            }
             End::Peer(error) => {
                 self.tally.note_broken(*error);
                 match n {
@@ -107,6 +110,11 @@ impl LoadHandler {
             End::TimedOut(_) => self.tally.fail(ErrorKind::Timeout, n),
             End::Layer(error) if error.downcast_ref() == Some(&TlsError::Truncated) => {
                 self.tally.fail(ErrorKind::Closed, n);
+            }
+            // In TLS 1.3 the client is done first: the server may still refuse its certificate.
+            End::Layer(error) if !conn.responded => {
+                self.tally.fail_to_shake_hands(&error.to_string());
+                self.tally.fail(ErrorKind::Handshake, n);
             }
             _ => self.tally.fail(ErrorKind::Reset, n),
         }
