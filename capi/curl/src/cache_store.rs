@@ -12,6 +12,8 @@ pub(crate) struct EasyHsts {
     /// The last file that was loaded: it is written at the end, unless the option names another.
     pub(crate) loaded: Option<Vec<u8>>,
     pub(crate) source: HstsSource,
+    /// The next request was to be one without TLS; verbose output reports it.
+    pub(crate) has_switched: bool,
 }
 
 /// Where the cache of an easy handle is.

@@ -61,9 +61,15 @@ impl Easy {
                     }
                 });
                 let now = unix_time(sys::wall_clock());
-                self.locked_cookies(border, |engine| {
-                    engine.add_line(line, now);
+                self.lock(SharedKind::Cookie, border);
+                let message = self.with_cookies(|engine| {
+                    let added = engine.add_line(line, now);
+                    engine.message(added)
                 });
+                if let Some(Some(message)) = message {
+                    self.note(&message, border);
+                }
+                self.unlock(SharedKind::Cookie, border);
             }
         }
     }

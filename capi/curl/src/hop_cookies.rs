@@ -4,7 +4,7 @@ use fulmar_proto::Version;
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
-use crate::cookies::{AddedCookie, CookieOrigin, SET_COOKIE_MAX, SentCookie, is_secure_context};
+use crate::cookies::{CookieOrigin, SET_COOKIE_MAX, SentCookie, is_secure_context};
 use crate::custom_fields::{CustomFields, names};
 use crate::handles::{Easy, EasyState};
 use crate::share_kind::SharedKind;
@@ -56,15 +56,18 @@ impl Easy {
         self.lock(SharedKind::Cookie, border);
         if count < SET_COOKIE_MAX {
             let value = &line[FIELD_NAME.len() + 1..];
-            let added =
-                self.cookies_of_hop(|engine, origin, now| engine.add_header(value, origin, now));
-            self.with_state(|state| {
-                if let Some(transfer) = &mut state.transfer
-                    && added.is_some_and(|added| added != AddedCookie::Refused)
-                {
-                    transfer.response.cookies_set += 1;
-                }
+            let message = self.cookies_of_hop(|engine, origin, now| {
+                let added = engine.add_header(value, origin, now);
+                engine.message(added)
             });
+            if let Some(Some(message)) = message {
+                self.with_state(|state| {
+                    if let Some(transfer) = &mut state.transfer {
+                        transfer.response.cookies_set += 1;
+                    }
+                });
+                self.note(&message, border);
+            }
         }
         self.unlock(SharedKind::Cookie, border);
     }

@@ -105,6 +105,7 @@ impl Multi {
 
     /// Starts the current request of a transfer. Through a proxy, CONNECT may come first.
     pub(crate) fn start_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
+        easy.note_switch(border);
         if easy.with_state(|it| it.transfer.as_ref().is_some_and(|it| it.target.is_file)) {
             self.transfer_file(easy, border);
             return Ok(());

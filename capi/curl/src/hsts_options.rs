@@ -52,7 +52,10 @@ impl EasyState {
         let host = target.host.as_bytes();
         let is_known = self.with_hsts(|cache| cache.lookup(host, now).is_some());
         match is_known {
-            Some(true) => target.with_https(&self.options),
+            Some(true) => {
+                self.hsts.has_switched = true;
+                target.with_https(&self.options)
+            }
             _ => Ok(target),
         }
     }
@@ -133,6 +136,18 @@ impl Easy {
             if border.write_hsts(call, host, index, hosts.len()) != HstsWritten::Accepted {
                 return;
             }
+        }
+    }
+
+    /// Reports that the request that is about to be sent goes out with HTTPS instead.
+    pub(crate) fn note_switch(&self, border: &dyn CBorder) {
+        let url = self.with_state(|state| {
+            let has_switched = std::mem::take(&mut state.hsts.has_switched);
+            has_switched.then(|| state.info.effective_url.clone())
+        });
+        if let Some(url) = url {
+            let url = String::from_utf8_lossy(&url);
+            self.note(&format!("Switched from HTTP to HTTPS due to HSTS => {url}"), border);
         }
     }
 

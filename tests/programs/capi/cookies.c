@@ -48,9 +48,20 @@ static const char *const lines[] = {
   "flush", "RELOAD", "all",
 };
 
+static int debug(CURL *easy, curl_infotype type, char *text, size_t length, void *user)
+{
+  (void)easy;
+  (void)user;
+  if(type == CURLINFO_TEXT)
+    printf("* %.*s", (int)length, text);
+  return 0;
+}
+
 static void commands(void)
 {
   CURL *easy = curl_easy_init();
+  curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L);
+  curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, debug);
   list("none", easy);
   for(size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
     printf("line %d: %d\n", (int)i, curl_easy_setopt(easy, CURLOPT_COOKIELIST, lines[i]));

@@ -52,12 +52,23 @@ static CURLSTScode take(CURL *easy, struct curl_hstsentry *entry, struct curl_in
   return --*(int *)user ? CURLSTS_OK : CURLSTS_DONE;
 }
 
+static int debug(CURL *easy, curl_infotype type, char *text, size_t length, void *user)
+{
+  (void)easy;
+  (void)user;
+  if(type == CURLINFO_TEXT && length > 8 && !strncmp(text, "Switched", 8))
+    printf("* %.*s", (int)length, text);
+  return 0;
+}
+
 /* The hosts are this machine, which refuses connections to these ports. */
 static void perform(CURL *easy, const char *url)
 {
   char *effective = NULL;
   int code;
   curl_easy_setopt(easy, CURLOPT_URL, url);
+  curl_easy_setopt(easy, CURLOPT_VERBOSE, 1L);
+  curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, debug);
   code = curl_easy_perform(easy);
   curl_easy_getinfo(easy, CURLINFO_EFFECTIVE_URL, &effective);
   printf("%s: %s\n", code ? "failed" : "ok", effective);

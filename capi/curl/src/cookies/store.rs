@@ -18,6 +18,8 @@ pub struct CookieEngine {
     /// `CURLOPT_COOKIESESSION`: session cookies of files are not loaded.
     skips_session_cookies: bool,
     next_serial: u64,
+    /// The bucket and the place of the cookie that was stored last.
+    last_stored: Option<(usize, usize)>,
 }
 
 /// What became of a cookie.
@@ -66,6 +68,7 @@ impl CookieEngine {
             parse_date,
             skips_session_cookies: false,
             next_serial: 0,
+            last_stored: None,
         }
     }
 
@@ -84,6 +87,29 @@ impl CookieEngine {
     pub fn add_line(&mut self, line: &[u8], now: i64) -> AddedCookie {
         let context = self.context(None, true, now);
         self.add(parse_line(line, &context), &context)
+    }
+
+    /// The message for verbose output about the cookie that was just added. `None` if it was
+    /// refused.
+    pub fn message(&self, added: AddedCookie) -> Option<String> {
+        let verb = match added {
+            AddedCookie::Added => "Added",
+            AddedCookie::Replaced => "Replaced",
+            AddedCookie::Refused => return None,
+        };
+        let (bucket, at) = self.last_stored?;
+        let cookie = self.buckets.get(bucket)?.get(at)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let or_nil =
+            |bytes: &Option<Vec<u8>>| bytes.as_deref().map_or_else(|| "(nil)".into(), text);
+        Some(format!(
+            "{verb} cookie {}=\"{}\" for domain {}, path {}, expire {}",
+            text(&cookie.name),
+            text(&cookie.value),
+            or_nil(&cookie.domain),
+            or_nil(&cookie.path),
+            cookie.expires
+        ))
     }
 
     /// Loads the text of a file, without replacing cookies of responses.
@@ -177,7 +203,8 @@ impl CookieEngine {
         {
             return AddedCookie::Refused;
         }
-        let cookies = &mut self.buckets[bucket(cookie.domain.as_deref())];
+        let bucket = bucket(cookie.domain.as_deref());
+        let cookies = &mut self.buckets[bucket];
         let mut replaced = None;
         for (at, old) in cookies.iter().enumerate() {
             if hides_secure(old, &cookie, context) {
@@ -194,9 +221,11 @@ impl CookieEngine {
             Some(at) => {
                 cookie.serial = cookies[at].serial;
                 cookies[at] = cookie;
+                self.last_stored = Some((bucket, at));
                 AddedCookie::Replaced
             }
             None => {
+                self.last_stored = Some((bucket, cookies.len()));
                 cookies.push(cookie);
                 AddedCookie::Added
             }
