@@ -38,8 +38,9 @@ impl Multi {
     pub(crate) fn lock_for_request(&self, easy: &Easy, options: &Options, border: &dyn CBorder) {
         let Some(share) = easy.with_state(|state| state.share.clone()) else { return };
         let target = easy.with_state(|state| {
-            let target = &state.transfer.as_ref()?.target;
-            Some((target.origin(), target.host.clone(), target.port, target.is_secure))
+            let transfer = state.transfer.as_ref()?;
+            let target = &transfer.target;
+            Some((transfer.hop_origin(), target.host.clone(), target.port, target.is_secure))
         });
         let Some((origin, host, port, is_secure)) = target else { return };
         let now = sys::now();
