@@ -292,7 +292,7 @@ fn exported(library: &Path) -> Vec<String> {
     let symbols = listed.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let kind = words.next().filter(|kind| *kind != "A");
-        kind.and(words.next()).map(str::to_owned)
+        kind.and_then(|_| words.next()).map(str::to_owned)
     });
     let mut symbols: Vec<String> = symbols.collect();
     symbols.sort();
