@@ -148,7 +148,8 @@ fn headers_are_found_as_by_libcurl() {
           Content-Length: 0\r\n\r\n",
         b"HTTP/1.1 103 Early\r\nSet-Cookie: early\r\n\r\nHTTP/1.1 200 OK\r\nset-cookie:b=2\t\r\n\
           Set-Cookie: c=3\r\nFolded: one\r\n  \t two\r\nTransfer-Encoding: chunked\r\n\
-          Trailer: X\r\n\r\n3\r\nabc\r\n0\r\nX: after\r\nSet-Cookie: d\r\n\r\n",
+          Connection: close\r\nTrailer: X\r\n\r\n3\r\nabc\r\n0\r\n\
+          X: after\r\nSet-Cookie: d\r\n\r\n",
         b"HTTP/1.1 204 None\r\nEmpty:\r\n\r\n",
     ];
     let address = serve(cases.map(<[u8]>::to_vec).to_vec());
