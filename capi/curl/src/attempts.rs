@@ -17,6 +17,7 @@ pub(crate) fn retries_on_new_connection(
     let is_lost =
         matches!(failure.code, CurlCode::GotNothing | CurlCode::RecvError | CurlCode::SendError);
     let is_silent = !transfer.response.has_head
+        && !transfer.response.has_interim
         && transfer.response.malformed.is_none()
         && transfer.download.received == 0;
     if !is_lost || !is_silent || !is_reused {
@@ -30,6 +31,13 @@ pub(crate) fn retries_on_new_connection(
     transfer.attempts.retries += 1;
     state.headers.start_request();
     true
+}
+
+/// True if another tunnel is opened for a request: its own was closed before.
+pub(crate) fn retries_tunnel(state: &mut EasyState) -> bool {
+    let Some(transfer) = &mut state.transfer else { return false };
+    transfer.attempts.retries += 1;
+    transfer.attempts.retries <= RETRIES_MAX
 }
 
 /// An error response to a request whose body has not been sent: the rest is not sent. True if the

@@ -76,9 +76,10 @@ fn connection_name(transfer: &EasyTransfer) -> Option<Arc<[u8]>> {
     lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])))
 }
 
-/// Names the proxy that the tunnel leads through.
+/// Names the proxy that the tunnel leads through, and for whom it was opened.
 fn tunnel_name(transfer: &EasyTransfer) -> Arc<[u8]> {
-    format!("{:?} {}", transfer.route, transfer.target.origin()).into_bytes().into()
+    let EasyTransfer { route, proxy_login, target, .. } = transfer;
+    format!("{route:?} {proxy_login:?} {}", target.origin()).into_bytes().into()
 }
 
 /// All connections lead through the SOCKS proxy.

@@ -39,6 +39,9 @@ impl Multi {
         options.tls = None;
         options.tunnel = None;
         options.protocol = Protocol::Http1;
+        // CURLOPT_CONNECTTIMEOUT holds until the tunnel is open.
+        let limits = [options.total_timeout, options.queue_timeout];
+        options.total_timeout = limits.into_iter().flatten().min();
         self.note_connection(easy, &origin, &options);
         let head = easy.with_state(|state| connect_head(state, custom, proxy_custom))?;
         self.debug(easy, DebugKind::HeaderOut, &head, border);
@@ -123,8 +126,7 @@ impl Multi {
                 self.finish(easy, Err(Failure::new(CurlCode::RecvError, text)), border);
             }
             Err(failure) if failure.code == CurlCode::GotNothing => {
-                let failure = Failure::new(CurlCode::RecvError, "Proxy CONNECT aborted");
-                self.finish(easy, Err(failure), border);
+                self.finish(easy, Err(Failure::of_connect()), border);
             }
             Err(failure) => self.finish(easy, Err(failure), border),
         }

@@ -4,11 +4,11 @@
 //! descriptor may be used by the application itself (`CURLINFO_ACTIVESOCKET`), so nothing is read
 //! from it ahead: without TLS, `curl_easy_recv` and `curl_easy_send` are one system call each.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
-use fulmar_client::{Done, ExchangeFacts, Request, TransferId};
+use fulmar_client::{Done, ExchangeFacts, Options, Request, TransferId};
 use fulmar_drive::Ready;
 use fulmar_drive::SocketId;
 use fulmar_sys as sys;
@@ -17,8 +17,7 @@ use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::events::HopEvent;
 use crate::failure::{Failure, reason};
-use crate::handles::{Easy, Multi};
-use crate::lent_connection::LentConnection;
+use crate::handles::{Easy, LentConnection, Multi};
 use crate::option::OptionId as Id;
 use crate::values::CPointer;
 
@@ -29,19 +28,22 @@ impl Multi {
     }
 
     /// Starts to connect to the server of a transfer.
-    pub(crate) fn start_connect_only(&self, easy: &Rc<Easy>) -> Result<(), Failure> {
+    pub(crate) fn start_connect_only(
+        &self,
+        easy: &Rc<Easy>,
+        mut options: Options,
+    ) -> Result<(), Failure> {
         let request = easy.with_state(|state| {
-            let mut options = self.client_options(state)?;
-            if options.tunnel.is_some() {
-                let text = "CURLOPT_CONNECT_ONLY through a proxy is not built in";
+            let transfer = state.transfer.as_ref().expect("it is being started");
+            if transfer.route.http.is_some() {
+                let text = "CURLOPT_CONNECT_ONLY through an HTTP proxy is not built in";
                 return Err(Failure::new(CurlCode::NotBuiltIn, text));
             }
             // Both limit the time until the connection is established.
             let limits = [options.total_timeout.take(), options.queue_timeout];
             options.queue_timeout = limits.into_iter().flatten().min();
-            let transfer = state.transfer.as_ref().expect("it is being started");
             state.info.effective_url.clone_from(&transfer.target.url);
-            Request::tunnel(&transfer.target.origin())
+            Request::tunnel(&transfer.hop_origin())
                 .options(Arc::new(options))
                 .build()
                 .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
@@ -63,6 +65,7 @@ impl Multi {
         assigned: &ExchangeFacts,
         border: &dyn CBorder,
     ) {
+        self.forget_own(easy);
         let id = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             let id = transfer.id.take()?;
@@ -71,6 +74,7 @@ impl Multi {
                 return Some((id, false));
             }
             state.connection = Some(LentConnection {
+                multi: Weak::clone(&self.this),
                 id,
                 socket: assigned.connection?,
                 has_tls: transfer.target.is_secure,
@@ -92,12 +96,14 @@ impl Multi {
 
     /// Notes an event of a connection that the application uses. False if it is of another one.
     pub(crate) fn note_own_event(
+        &self,
         easy: &Easy,
         id: TransferId,
         event: &mut Option<HopEvent>,
     ) -> bool {
         easy.with_state(|state| {
-            let Some(own) = state.connection.as_mut().filter(|own| own.id == id) else {
+            let own = state.connection.as_mut();
+            let Some(own) = own.filter(|own| own.id == id && self.has_lent(own)) else {
                 return false;
             };
             match event.take() {
@@ -121,10 +127,20 @@ impl Multi {
         if is_private {
             return;
         }
-        if let Some(own) = easy.with_state(|state| state.connection.take()) {
+        self.forget_own(easy);
+    }
+
+    /// Closes the connection that a handle has of this client.
+    fn forget_own(&self, easy: &Easy) {
+        let own = easy.with_state(|state| state.connection.take_if(|own| self.has_lent(own)));
+        if let Some(own) = own {
             self.forget(own.id);
             self.reactor.borrow_mut().timeout_action(sys::now()); // the end of TLS is sent
         }
+    }
+
+    fn has_lent(&self, own: &LentConnection) -> bool {
+        std::ptr::eq(own.multi.as_ptr(), self)
     }
 
     /// A turn for one descriptor; events of the connection go to its handle.
@@ -136,7 +152,7 @@ impl Multi {
         let events = reactor.engine.application_mut().take(id);
         drop(reactor);
         for event in events {
-            Self::note_own_event(easy, id, &mut Some(event));
+            self.note_own_event(easy, id, &mut Some(event));
         }
     }
 
@@ -274,9 +290,8 @@ impl Easy {
         self: &Rc<Self>,
         border: &dyn CBorder,
     ) -> Result<(Rc<Multi>, TransferId, SocketId, bool), CurlCode> {
-        let private = self.private.borrow().clone();
-        let multi = self.multi().or(private);
-        let multi = multi.unwrap_or_else(|| self.private(|| Multi::new(CPointer::NULL)));
+        let lender = self.with_state(|state| state.connection.as_ref()?.multi.upgrade());
+        let multi = lender.unwrap_or_else(|| self.private(|| Multi::new(CPointer::NULL)));
         if multi.is_calling() {
             return Err(CurlCode::RecursiveApiCall);
         }

@@ -383,6 +383,9 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
     info.http_version = http_version(head.version);
     info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
     if head.is_interim {
+        if let Some(transfer) = &mut state.transfer {
+            transfer.response.has_interim = true;
+        }
         return;
     }
     let content_type = head.value("Content-Type").filter(|text| !text.is_empty());

@@ -41,6 +41,11 @@ impl Failure {
         Self { code, text: text.into() }
     }
 
+    /// A proxy has closed instead of opening a tunnel.
+    pub(crate) fn of_connect() -> Self {
+        Self::new(CurlCode::RecvError, "Proxy CONNECT aborted")
+    }
+
     /// `CURLOPT_TIMEOUT` has passed while a body was received.
     pub(crate) fn timed_out(elapsed_ms: u128, received: u64, len: Option<u64>) -> Self {
         let of = len.map(|len| format!(" out of {len}")).unwrap_or_default();

@@ -7,8 +7,9 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use fulmar_client::{Client, TransferId};
-use fulmar_drive::{ExternalLoop, Reactor};
+use fulmar_drive::{ExternalLoop, Reactor, SocketId};
 use fulmar_tls::ClientTls;
 
 use crate::auth_state::AuthState;
@@ -21,7 +22,6 @@ use crate::forms::FormNode;
 use crate::header_list::HeaderList;
 use crate::info::TransferInfo;
 use crate::known_origin::KnownOrigin;
-use crate::lent_connection::LentConnection;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
 use crate::open_sockets::OpenSockets;
@@ -75,6 +75,22 @@ pub(crate) struct EasyState {
     pub(crate) share: Option<Arc<DataShare>>,
     /// The connection of the last transfer with `CURLOPT_CONNECT_ONLY`.
     pub(crate) connection: Option<LentConnection>,
+}
+
+/// A connection that the application uses.
+#[derive(Debug)]
+pub(crate) struct LentConnection {
+    /// Whose client has it: the numbers below are of that one.
+    pub(crate) multi: Weak<Multi>,
+    pub(crate) id: TransferId,
+    pub(crate) socket: SocketId,
+    pub(crate) has_tls: bool,
+    /// Bytes above TLS that were not returned yet.
+    pub(crate) received: Bytes,
+    /// There is room for bytes above TLS.
+    pub(crate) has_room: bool,
+    /// The connection has ended: behind `received`.
+    pub(crate) ended: Option<Result<(), String>>,
 }
 
 /// A multi handle.

@@ -27,6 +27,10 @@ impl Multi {
         easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             let variable = |name: &str| getenv(name.as_ref()).map(OsStringExt::into_vec);
+            let own = |id| state.options.values.bytes(id).map(|text| text.to_vec());
+            // What the URL of another proxy had does not stay.
+            transfer.proxy_login =
+                LoginPair { user: own(Id::PROXYUSERNAME), password: own(Id::PROXYPASSWORD) };
             let EasyTransfer { target, proxy_login, .. } = transfer.as_mut();
             let route = ProxyRoute::select(&state.options, target, proxy_login, variable)?;
             transfer.route = route;

@@ -5,6 +5,8 @@
 pub(crate) struct HopResponse {
     pub(crate) status: i64,
     pub(crate) has_head: bool,
+    /// An interim response has arrived.
+    pub(crate) has_interim: bool,
     /// The first bytes of a malformed head.
     pub(crate) malformed: Option<Vec<u8>>,
     pub(crate) location: Option<Vec<u8>>,

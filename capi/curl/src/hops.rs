@@ -8,7 +8,7 @@ use fulmar_client::{
 };
 use fulmar_sys as sys;
 
-use crate::attempts::retries_on_new_connection;
+use crate::attempts::{retries_on_new_connection, retries_tunnel};
 use crate::auth_state::LoginPair;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
@@ -71,16 +71,12 @@ impl Multi {
             let first_host = (target.host.clone(), target.port);
             let mask = |id| auth_mask(values.number(id));
             state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));
-            let own = |id| values.bytes(id).map(|text| text.to_vec());
             state.transfer = Some(Box::new(EasyTransfer {
                 started: sys::now(),
                 first_host,
                 first_is_secure: target.is_secure,
                 login: LoginPair::default(),
-                proxy_login: LoginPair {
-                    user: own(Id::PROXYUSERNAME),
-                    password: own(Id::PROXYPASSWORD),
-                },
+                proxy_login: LoginPair::default(),
                 route: ProxyRoute::default(),
                 is_connecting: false,
                 is_netrc: false,
@@ -110,12 +106,12 @@ impl Multi {
             self.transfer_file(easy, border);
             return Ok(());
         }
-        if Self::connects_only(easy) {
-            return self.start_connect_only(easy);
-        }
         self.prepare_login(easy)?;
         let mut options = easy.with_state(|state| self.client_options(state))?;
         self.select_route(easy, &mut options, border)?;
+        if Self::connects_only(easy) {
+            return self.start_connect_only(easy, options);
+        }
         let fields = |id| match easy.pointer(id) {
             list if list.is_null() => CustomFields::default(),
             list => CustomFields::new(border.list(list)),
@@ -140,11 +136,25 @@ impl Multi {
         easy: &Rc<Easy>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let tunnel = easy.with_state(|state| {
-            let transfer = state.transfer.as_mut()?;
-            transfer.is_connecting = false;
-            transfer.id.take()
+        let tunnel = self.release(easy);
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.is_connecting = false;
+            }
         });
+        let started = self.continue_in(tunnel, easy, border);
+        if let Some(tunnel) = tunnel.filter(|_| started.is_err()) {
+            self.forget(tunnel);
+        }
+        started
+    }
+
+    fn continue_in(
+        &self,
+        tunnel: Option<TransferId>,
+        easy: &Rc<Easy>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
         let options = easy.with_state(|state| self.client_options(state))?;
         let fields = |id| match easy.pointer(id) {
             list if list.is_null() => CustomFields::default(),
@@ -231,7 +241,11 @@ impl Multi {
         self.lock_after_request(easy, &done, border);
         self.release(easy);
         if matches!(done.result, Err(Error::NoTunnel)) {
-            return self.queue_hop(easy); // the tunnel was closed meanwhile: another one is opened
+            // The tunnel was closed meanwhile: another one is opened.
+            return match easy.with_state(retries_tunnel) {
+                true => self.queue_hop(easy),
+                false => self.finish(easy, Err(Failure::of_connect()), border),
+            };
         }
         let is_reused = done.reused;
         let mut result = easy.with_state(|state| {

@@ -79,7 +79,6 @@ mod forms;
 mod events;
 mod info;
 mod known_origin;
-mod lent_connection;
 mod open_sockets;
 
 mod handles;

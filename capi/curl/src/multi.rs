@@ -221,7 +221,7 @@ impl Multi {
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
                     let mut event = Some(event);
-                    if !Self::note_own_event(&easy, id, &mut event)
+                    if !self.note_own_event(&easy, id, &mut event)
                         && let Some(event) = event
                     {
                         if matches!(event, HopEvent::Done(_)) {

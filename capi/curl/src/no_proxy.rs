@@ -60,8 +60,8 @@ fn matches_ipv6(address: Ipv6Addr, token: &str) -> bool {
     if bytes > 16 || (bytes == 16 && rest > 0) || address[..bytes] != network[..bytes] {
         return false;
     }
-    // The comparison of a part of a byte is inverted in 7.88.
-    rest == 0 || u32::from(address[bytes] ^ network[bytes]) & (0xff << (8 - rest)) & 0xff != 0
+    // 7.88 inverts the comparison of a part of a byte, and so excludes the wrong hosts.
+    rest == 0 || u32::from(address[bytes] ^ network[bytes]) & (0xff << (8 - rest)) & 0xff == 0
 }
 
 #[cfg(test)]
@@ -88,6 +88,8 @@ mod tests {
             ("::1", "fe80::, ::1", true),
             ("fe80::5", "fe80::/64", true),
             ("fe81::5", "fe80::/64", false),
+            ("febf::5", "fe80::/10", true),
+            ("fec0::5", "fe80::/10", false),
             ("a", "*", true),
             ("a", "b,*", false),
             ("", "*", false),

@@ -27,7 +27,10 @@ impl Easy {
         }
         let multi = self.private(|| Multi::new(CPointer::NULL));
         let share = self.with_state(|state| state.share.clone());
-        let Some(share) = share.filter(|share| share.has(SharedKind::Connect)) else {
+        let Some(share) = share.filter(|share| {
+            // The application's own connection stays with its handle.
+            share.has(SharedKind::Connect) && !Multi::connects_only(self)
+        }) else {
             return self.perform_in(&multi, border);
         };
         let shared = share.clients.take().unwrap_or_else(SharedClient::new);

@@ -60,8 +60,8 @@ impl ProxyScheme {
 }
 
 impl ProxyRoute {
-    /// The proxies for a target. `login` is that of the options; the one of a proxy's URL takes its
-    /// place. `variable` reads the environment.
+    /// The proxies for a target. `login` is that of the options; the one of the HTTP proxy's URL
+    /// takes its place. `variable` reads the environment.
     pub(crate) fn select(
         options: &EasyOptions,
         target: &HopTarget,
@@ -84,12 +84,25 @@ impl ProxyRoute {
         let mut route = Self::default();
         let kind = ProxyScheme::of_option(values.number(Id::PROXYTYPE));
         let port = u16::try_from(values.number(Id::PROXYPORT)).ok().filter(|port| *port > 0);
-        for text in [proxy, socks].into_iter().flatten().filter(|text| !text.is_empty()) {
-            let server = ProxyServer::parse(&text, kind, port, login)?;
+        let parse = |text: Option<Vec<u8>>, kind| {
+            let text = text.filter(|text| !text.is_empty());
+            text.map(|text| ProxyServer::parse(&text, kind, port)).transpose()
+        };
+        if let Some(server) = parse(proxy, kind)? {
             match server.kind.is_socks() {
                 true => route.socks = Some(server),
                 false => route.http = Some(server),
             }
+        }
+        if let Some(server) = parse(socks, ProxyScheme::Socks4)? {
+            if !server.kind.is_socks() {
+                let text = "CURLOPT_PRE_PROXY is not a SOCKS proxy";
+                return Err(Failure::new(CurlCode::CouldntConnect, text));
+            }
+            route.socks = Some(server);
+        }
+        if let Some(http) = route.http.as_ref().filter(|http| http.login.user.is_some()) {
+            login.clone_from(&http.login);
         }
         if let Some(socks) = &mut route.socks
             && route.http.is_none()
@@ -120,7 +133,6 @@ impl ProxyServer {
         text: &[u8],
         mut kind: ProxyScheme,
         default_port: Option<u16>,
-        login: &mut LoginPair,
     ) -> Result<Self, Failure> {
         let shown = String::from_utf8_lossy(text);
         let syntax = || {
@@ -159,11 +171,10 @@ impl ProxyServer {
         }
         let user = get(UrlPart::User, UrlFlags::URLDECODE);
         let password = get(UrlPart::Password, UrlFlags::URLDECODE);
-        let mut own = LoginPair::default();
-        if user.is_some() || password.is_some() {
-            own = LoginPair { user, password: Some(password.unwrap_or_default()) };
-            login.clone_from(&own);
-        }
+        let login = match user.is_some() || password.is_some() {
+            true => LoginPair { user, password: Some(password.unwrap_or_default()) },
+            false => LoginPair::default(),
+        };
         let port = get(UrlPart::Port, UrlFlags::default());
         let port = port.and_then(|port| std::str::from_utf8(&port).ok()?.parse().ok());
         let host = get(UrlPart::Host, UrlFlags::URLDECODE).ok_or_else(syntax)?;
@@ -172,7 +183,7 @@ impl ProxyServer {
             kind,
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: port.or(default_port).unwrap_or(PORT_DEFAULT),
-            login: own,
+            login,
         })
     }
 
