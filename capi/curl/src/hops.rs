@@ -112,11 +112,7 @@ impl Multi {
         if Self::connects_only(easy) {
             return self.start_connect_only(easy, options);
         }
-        let fields = |id| match easy.pointer(id) {
-            list if list.is_null() => CustomFields::default(),
-            list => CustomFields::new(border.list(list)),
-        };
-        let custom = [fields(Id::HTTPHEADER), fields(Id::PROXYHEADER)];
+        let custom = custom_fields(easy, border);
         let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
         let origin = origin.unwrap_or_default();
         if options.tunnel.is_some() {
@@ -155,13 +151,9 @@ impl Multi {
         easy: &Rc<Easy>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let options = easy.with_state(|state| self.client_options(state))?;
-        let fields = |id| match easy.pointer(id) {
-            list if list.is_null() => CustomFields::default(),
-            list => CustomFields::new(border.list(list)),
-        };
-        let custom = [fields(Id::HTTPHEADER), fields(Id::PROXYHEADER)];
-        self.start_request(easy, options, &custom, tunnel, border)
+        let mut options = easy.with_state(|state| self.client_options(state))?;
+        self.select_route(easy, &mut options, border)?; // as for CONNECT, or it is not found again
+        self.start_request(easy, options, &custom_fields(easy, border), tunnel, border)
     }
 
     /// Sends the current request: on the connection of `tunnel`, or on any.
@@ -357,6 +349,14 @@ impl Multi {
             Err(failure) => self.finish(easy, Err(failure), border),
         }
     }
+}
+
+/// `CURLOPT_HTTPHEADER` and `CURLOPT_PROXYHEADER`.
+fn custom_fields(easy: &Easy, border: &dyn CBorder) -> [CustomFields; 2] {
+    [Id::HTTPHEADER, Id::PROXYHEADER].map(|id| match easy.pointer(id) {
+        list if list.is_null() => CustomFields::default(),
+        list => CustomFields::new(border.list(list)),
+    })
 }
 
 /// The bytes of a body that is in memory.

@@ -46,11 +46,12 @@ impl Easy {
         multi: &Rc<Multi>,
         border: &dyn CBorder,
     ) -> Result<(), CurlCode> {
-        let mut memory = MEMORY.take();
+        // The thread may be ending: then it has none any more.
+        let mut memory = MEMORY.try_with(Cell::take).unwrap_or_default();
         multi.reactor.borrow_mut().swap_memory(&mut memory);
         let result = self.perform_until_done(multi, border);
         multi.reactor.borrow_mut().swap_memory(&mut memory);
-        MEMORY.set(memory);
+        let _ = MEMORY.try_with(|kept| kept.set(memory));
         result
     }
 
