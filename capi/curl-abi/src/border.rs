@@ -273,7 +273,7 @@ fn print(file: CPointer, kind: DebugKind, text: &[u8]) {
     write_file(file, text);
 }
 
-fn standard_output() -> *mut libc::FILE {
+pub(crate) fn standard_output() -> *mut libc::FILE {
     // SAFETY: the C library defines it, and never changes it.
     unsafe { stdout }
 }
@@ -283,7 +283,7 @@ fn standard_error() -> *mut libc::FILE {
     unsafe { stderr }
 }
 
-fn standard_input() -> *mut libc::FILE {
+pub(crate) fn standard_input() -> *mut libc::FILE {
     // SAFETY: as above.
     unsafe { stdin }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fulmar_curl::code::CurlCode;
 use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionInfo, OptionKind};
 
-use crate::border::CFunctions;
+use crate::border::{CFunctions, standard_input, standard_output};
 use crate::handle::{CurlHandle, easy, guard, share};
 use crate::mime;
 use crate::slist::{self, CurlSlist};
@@ -15,7 +15,22 @@ use crate::tls_info::{CurlCertificates, CurlTlsSession};
 /// A handle with the default options; `NULL` if that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_easy_init() -> *mut CurlHandle {
-    guard(std::ptr::null_mut(), || CurlHandle::create(|address| Some(Easy::new(address))))
+    guard(std::ptr::null_mut(), || {
+        CurlHandle::create(|address| {
+            let easy = Easy::new(address);
+            set_files(&easy);
+            Some(easy)
+        })
+    })
+}
+
+/// The arguments of callbacks that libcurl sets: the application's functions get them, too.
+fn set_files(easy: &Easy) {
+    let files = [(OptionId::WRITEDATA, standard_output()), (OptionId::READDATA, standard_input())];
+    for (id, file) in files {
+        let file = Argument::Pointer(CPointer(file.cast()));
+        easy.set(id, file, &CFunctions).expect("known options");
+    }
 }
 
 /// Frees a handle, and removes it from its multi handle.
@@ -47,6 +62,7 @@ pub unsafe extern "C" fn curl_easy_reset(handle: *mut CurlHandle) {
         // SAFETY: by the contract.
         if let Some(known) = unsafe { easy(handle) } {
             known.easy.reset(&CFunctions);
+            set_files(&known.easy);
         }
     });
 }

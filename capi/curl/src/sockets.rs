@@ -20,18 +20,11 @@ impl Multi {
     /// A callback returns -1.
     pub(crate) fn report(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
         let was_aborted = self.is_aborted.get();
-        // Transfers whose messages have not been read are likely to be followed by others.
-        if self.running() == 0 && self.messages.borrow().is_empty() {
+        self.report_changes(border);
+        if self.running() == 0 {
+            // The application may end its loop now, and never come back.
             self.reactor.borrow_mut().release_excluded();
-        }
-        while let Some(change) = self.next_change() {
-            match change {
-                Change::Watch { fd, interest, tag, .. } => {
-                    self.report_watch((fd, interest), tag, border);
-                }
-                Change::Forget { fd, .. } => self.report_removal(fd, border),
-                Change::Timer { .. } => {} // compared below: there is none while nothing runs
-            }
+            self.report_changes(border);
         }
         self.close_sockets(border);
         if !self.is_aborted.get() {
@@ -40,6 +33,18 @@ impl Multi {
         match self.is_aborted.get() && !was_aborted {
             true => Err(MultiCode::AbortedByCallback),
             false => Ok(()),
+        }
+    }
+
+    fn report_changes(&self, border: &dyn CBorder) {
+        while let Some(change) = self.next_change() {
+            match change {
+                Change::Watch { fd, interest, tag, .. } => {
+                    self.report_watch((fd, interest), tag, border);
+                }
+                Change::Forget { fd, .. } => self.report_removal(fd, border),
+                Change::Timer { .. } => {} // compared by itself: there is none while nothing runs
+            }
         }
     }
 
