@@ -21,8 +21,9 @@ impl Multi {
     pub(crate) fn report(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
         let was_aborted = self.is_aborted.get();
         self.report_changes(border);
-        if self.running() == 0 {
-            // The application may end its loop now, and never come back.
+        // The application may end its loop now, and never come back; not before it has read all
+        // messages, which are likely to be followed by other transfers.
+        if self.running() == 0 && self.messages.borrow().is_empty() {
             self.reactor.borrow_mut().release_excluded();
             self.report_changes(border);
         }
