@@ -76,7 +76,7 @@ fn connection_name(transfer: &EasyTransfer) -> Option<Arc<[u8]>> {
     lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])))
 }
 
-/// Names the proxy that the tunnel leads through, and for whom it was opened.
+/// Names the proxy that the tunnel leads through, and the login that it was opened with.
 fn tunnel_name(transfer: &EasyTransfer) -> Arc<[u8]> {
     let EasyTransfer { route, proxy_login, target, .. } = transfer;
     format!("{route:?} {proxy_login:?} {}", target.origin()).into_bytes().into()
