@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use fulmar_host::{Driver, Host, Listen, LoopOptions, Running};
-use fulmar_load::{Options, RunReport, RunUntil};
+use fulmar_load::{LoadProtocol, Options, RunReport, RunUntil};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
@@ -64,7 +64,8 @@ fn a_closed_loop_allocates_nothing() {
 #[test]
 fn a_pipelined_loop_allocates_nothing() {
     own_process(|| {
-        allocates_nothing(&Options { connections: 16, depth: 16, ..Options::default() });
+        let protocol = LoadProtocol::Http1 { pipelined: 16 };
+        allocates_nothing(&Options { connections: 16, protocol, ..Options::default() });
     });
 }
 

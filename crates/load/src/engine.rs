@@ -7,9 +7,10 @@
 //!                                   handle_flush ──────────▶ it leaves now: this is its start
 //! ```
 //!
-//! A closed loop keeps `depth` requests outstanding on every connection. An open loop gives each
-//! request that is due to a free connection, the one freed last; if none is free, the request waits
-//! without being stored (see [`RequestQueue`]), and its latency still counts from its planned time.
+//! A closed loop keeps as many requests outstanding on every connection as its protocol allows. An
+//! open loop gives each request that is due to a free connection, the one freed last; if none is
+//! free, the request waits without being stored (see [`RequestQueue`]), and its latency counts from
+//! its planned time all the same.
 //! A request begins on an established connection: opening one is not part of its latency.
 
 mod lost;
@@ -31,7 +32,7 @@ use fulmar_tls::{HTTP2, Info};
 
 use crate::flights::Flight;
 use crate::opener::Opener;
-use crate::options::RunUntil;
+use crate::options::{LoadProtocol, RunUntil};
 use crate::outage::Reachability;
 use crate::outstanding::Outstanding;
 use crate::progress::RunShared;
@@ -237,9 +238,10 @@ impl Load {
             let address = self.core.origins[gate].address;
             let endpoint = plan.endpoint(self.core.thread, number, address);
             let layer = plan.origins[gate].layer();
-            let connection = match plan.http2 {
-                true => ClientConnection::default(), // until it is established
-                false => ClientConnection::with_depth(plan.depth.into()),
+            let connection = match plan.protocol {
+                LoadProtocol::Http1 { pipelined } => ClientConnection::with_depth(pipelined.into()),
+                // Until it is established.
+                LoadProtocol::Http2 { .. } => ClientConnection::default(),
             };
             let socket = self.connections.connect(now, endpoint, layer, connection, conn);
             self.core.sockets[number as usize] = socket;
@@ -468,7 +470,7 @@ impl LoadHandler {
         match connection {
             ClientConnection::Http1(it, _) => it.vacancy() > 0,
             ClientConnection::Http2(it) => {
-                let max = it.peer_streams_max().map_or(1, |_| self.plan.depth.into());
+                let max = it.peer_streams_max().map_or(1, |_| self.plan.protocol.depth().into());
                 conn.flights.len() < max && it.vacancy() > 0
             }
         }
@@ -634,7 +636,7 @@ impl LoadHandler {
         info: Option<&dyn Any>,
     ) {
         let info = info.and_then(Info::of);
-        if self.plan.http2 {
+        if let LoadProtocol::Http2 { .. } = self.plan.protocol {
             if info.as_ref().is_some_and(|info| info.alpn != Some(HTTP2)) {
                 return self.refused.push(socket);
             }

@@ -34,7 +34,7 @@ pub use error::LoadError;
 pub use fulmar_tls as tls;
 pub use histogram::Latency;
 pub use limited_by::LimitedBy;
-pub use options::{Options, OptionsError, RunUntil};
+pub use options::{LoadProtocol, Options, OptionsError, RunUntil};
 pub use progress::LoadProgress;
 pub use report::{
     CallCount, ConnectionCounts, RateReport, RunReport, Steady, StreamsReport, TlsReport, Turns,

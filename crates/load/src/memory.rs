@@ -7,7 +7,7 @@ use fulmar_engine::Engine;
 
 use crate::engine::Load;
 use crate::error::LoadError;
-use crate::options::{Options, RunUntil};
+use crate::options::{LoadProtocol, Options, RunUntil};
 use crate::progress::RunShared;
 use crate::run_plan::RunPlan;
 
@@ -19,7 +19,7 @@ pub fn engine(connections: u32, depth: u8, now: Instant) -> Result<impl Engine, 
     let options = Options {
         urls: vec!["http://127.0.0.1:1/a".to_owned()],
         connections,
-        depth: depth.into(),
+        protocol: LoadProtocol::Http1 { pipelined: depth.into() },
         until: RunUntil::Elapsed(Duration::from_secs(100_000)),
         ..Options::default()
     };

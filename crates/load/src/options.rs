@@ -31,12 +31,8 @@ pub struct Options {
     /// Requests per second in total, at planned times (an open loop); `None`: each connection sends
     /// the next request as soon as it has a response (a closed loop).
     pub rate: Option<u64>,
-    /// HTTP/2 instead of HTTP/1.1: by ALPN over TLS, otherwise with prior knowledge (RFC 9113
-    /// §3.3).
-    pub http2: bool,
-    /// Requests outstanding on one connection: pipelined, 1 to 64. With HTTP/2 they are streams, 1
-    /// to 10,000, and at most as many as the server accepts.
-    pub depth: u32,
+    /// The protocol, with the number of requests outstanding on one connection.
+    pub protocol: LoadProtocol,
     /// The method.
     pub method: String,
     /// Fields in addition to `Host` (which they may replace) and `Content-Length`.
@@ -53,6 +49,31 @@ pub struct Options {
     pub unix_socket: Option<PathBuf>,
     /// Timeout for connecting, for the TLS handshake, and for each complete response.
     pub timeout: Duration,
+}
+
+/// The protocol of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadProtocol {
+    /// HTTP/1.1.
+    Http1 {
+        /// Pipelined requests of a connection, 1 to 64.
+        pipelined: u16,
+    },
+    /// HTTP/2: by ALPN over TLS, otherwise with prior knowledge (RFC 9113 §3.3).
+    Http2 {
+        /// Concurrent streams of a connection, 1 to 10,000, and at most as many as the server
+        /// accepts.
+        streams: u16,
+    },
+}
+
+impl LoadProtocol {
+    /// Requests outstanding on one connection.
+    pub fn depth(self) -> u16 {
+        match self {
+            Self::Http1 { pipelined: depth } | Self::Http2 { streams: depth } => depth,
+        }
+    }
 }
 
 /// When a run ends.
@@ -73,8 +94,7 @@ impl Default for Options {
             threads: 1,
             loop_options: LoopOptions::default(),
             rate: None,
-            http2: false,
-            depth: 1,
+            protocol: LoadProtocol::Http1 { pipelined: 1 },
             method: "GET".to_owned(),
             headers: Vec::new(),
             body: Vec::new(),
@@ -107,6 +127,10 @@ impl Options {
     /// The first invalid setting.
     pub fn check(&self) -> Result<(), OptionsError> {
         use OptionsError as E;
+        let (depths, depth_error) = match self.protocol {
+            LoadProtocol::Http1 { .. } => (1..=DEPTH_MAX, E::Depth),
+            LoadProtocol::Http2 { .. } => (1..=STREAMS_MAX, E::Streams),
+        };
         let rules = [
             (!self.urls.is_empty(), E::NoUrl),
             (self.urls.len() <= URLS_LEN_MAX, E::TooManyUrls),
@@ -114,9 +138,8 @@ impl Options {
             ((1..=THREADS_MAX).contains(&self.threads), E::Threads),
             (self.threads <= self.connections, E::MoreThreadsThanConnections),
             (self.rate.is_none_or(|rate| (1..=RATE_MAX).contains(&rate)), E::Rate),
-            (self.http2 || (1..=DEPTH_MAX).contains(&self.depth), E::Depth),
-            (!self.http2 || (1..=STREAMS_MAX).contains(&self.depth), E::Streams),
-            (!self.reconnect || self.depth == 1, E::ReconnectDepth),
+            (depths.contains(&self.protocol.depth()), depth_error),
+            (!self.reconnect || self.protocol.depth() == 1, E::ReconnectDepth),
             (!self.timeout.is_zero(), E::Timeout),
             (self.unix_socket.is_none() || self.bind.is_empty(), E::BindUnix),
             (self.method != "CONNECT", E::Connect),
@@ -187,8 +210,8 @@ impl std::error::Error for OptionsError {}
 const URLS_LEN_MAX: usize = 1_024;
 const CONNECTIONS_MAX: u32 = 1_000_000;
 const THREADS_MAX: u32 = 1_024;
-const DEPTH_MAX: u32 = 64;
-const STREAMS_MAX: u32 = 10_000;
+const DEPTH_MAX: u16 = 64;
+const STREAMS_MAX: u16 = 10_000;
 const RATE_MAX: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -209,10 +232,15 @@ mod tests {
         assert_eq!(with(|o| o.threads = 0), OptionsError::Threads);
         assert_eq!(with(|o| o.threads = 65), OptionsError::MoreThreadsThanConnections);
         assert_eq!(with(|o| o.rate = Some(0)), OptionsError::Rate);
-        assert_eq!(with(|o| o.depth = 65), OptionsError::Depth);
-        assert_eq!(with(|o| (o.http2, o.depth) = (true, 0)), OptionsError::Streams);
-        assert_eq!(with(|o| (o.http2, o.depth) = (true, 10_001)), OptionsError::Streams);
-        assert_eq!(with(|o| (o.depth, o.reconnect) = (2, true)), OptionsError::ReconnectDepth);
+        let protocol = |protocol, reconnect| {
+            Options { protocol, reconnect, ..good.clone() }.check().unwrap_err()
+        };
+        use LoadProtocol::{Http1, Http2};
+        assert_eq!(protocol(Http1 { pipelined: 0 }, false), OptionsError::Depth);
+        assert_eq!(protocol(Http1 { pipelined: 65 }, false), OptionsError::Depth);
+        assert_eq!(protocol(Http2 { streams: 0 }, false), OptionsError::Streams);
+        assert_eq!(protocol(Http2 { streams: 10_001 }, false), OptionsError::Streams);
+        assert_eq!(protocol(Http1 { pipelined: 2 }, true), OptionsError::ReconnectDepth);
         assert_eq!(with(|o| o.timeout = Duration::ZERO), OptionsError::Timeout);
         let unix = |o: &mut Options| {
             (o.unix_socket, o.bind) = (Some("s".into()), "127.0.0.1".parse().unwrap());

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::histogram::Latency;
 use crate::limited_by::{Basis, LimitedBy, limited_by};
+use crate::options::LoadProtocol;
 use crate::run_plan::RunPlan;
 use crate::schedule::planned_within;
 use crate::tally::{ErrorKind, Handshakes, RunTally};
@@ -211,8 +212,7 @@ impl RunReport {
 pub(crate) struct Summary {
     url: String,
     requested: u32,
-    http2: bool,
-    depth: u16,
+    protocol: LoadProtocol,
     threads: u32,
     rate: Option<u64>,
     planned_max: Option<u64>,
@@ -234,8 +234,7 @@ impl Summary {
         Self {
             url,
             requested: plan.connections,
-            http2: plan.http2,
-            depth: plan.depth,
+            protocol: plan.protocol,
             threads: plan.threads,
             rate: plan.rate,
             planned_max: plan.planned_max(),
@@ -286,14 +285,14 @@ impl Summary {
 
     /// Requests that one connection could have outstanding.
     fn depth_reached(&self) -> u32 {
-        self.tally.streams_max.unwrap_or(u32::MAX).min(self.depth.into())
+        self.tally.streams_max.unwrap_or(u32::MAX).min(self.protocol.depth().into())
     }
 
     fn streams(&self) -> StreamsReport {
         let reached = self.depth_reached();
         StreamsReport {
-            requested: self.depth.into(),
-            limited_to: (reached < self.depth.into()).then_some(reached),
+            requested: self.protocol.depth().into(),
+            limited_to: (reached < self.protocol.depth().into()).then_some(reached),
             refused: self.tally.refused,
             resets: by_code(&self.tally.resets),
             goaways: by_code(&self.tally.goaways),
@@ -346,7 +345,7 @@ impl Summary {
             cpu_share: round(cpu_share, 1e4),
             cpu_user_us_per_request: user.and_then(|user| per_request(user.as_secs_f64())),
             threads: self.threads,
-            depth: self.depth.into(),
+            depth: self.protocol.depth().into(),
             turns: Turns { clock_reads: total.clock_reads(), ..self.turns },
             steady: self.steady.as_ref().map(|(ledger, requests)| Steady {
                 requests: *requests,
@@ -359,8 +358,14 @@ impl Summary {
             lost,
             outage_s: round(seconds(outage), 1e3),
             operations: operations(total),
-            protocol: if self.http2 { "HTTP/2" } else { "HTTP/1.1" },
-            streams: self.http2.then(|| self.streams()),
+            protocol: match self.protocol {
+                LoadProtocol::Http1 { .. } => "HTTP/1.1",
+                LoadProtocol::Http2 { .. } => "HTTP/2",
+            },
+            streams: match self.protocol {
+                LoadProtocol::Http1 { .. } => None,
+                LoadProtocol::Http2 { .. } => Some(self.streams()),
+            },
             spin: least.spin.to_string(), // as all of them
             driver: least.driver,
             drivers: self.drivers,
@@ -466,8 +471,8 @@ pub(crate) mod tests {
     /// Of HTTP/2, with a server that accepts 50 streams.
     pub(crate) fn http2_sample() -> RunReport {
         let urls = vec!["http://127.0.0.1:1/".to_owned()];
-        let options =
-            Options { urls, http2: true, depth: 100, connections: 1, ..Options::default() };
+        let protocol = LoadProtocol::Http2 { streams: 100 };
+        let options = Options { urls, protocol, connections: 1, ..Options::default() };
         let mut summary = Summary::new(&RunPlan::new(&options).unwrap(), options.urls[0].clone());
         for (streams, code) in [(250, 8), (50, 2), (128, 0x1234_5679)] {
             let mut tally = RunTally::new(false, false);

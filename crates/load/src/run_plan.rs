@@ -12,7 +12,7 @@ use fulmar_tls::{ClientOptions, ClientTls, HTTP2};
 
 use crate::error::LoadError;
 use crate::flights::Flights;
-use crate::options::{Options, RunUntil};
+use crate::options::{LoadProtocol, Options, RunUntil};
 use crate::outstanding::Outstanding;
 use crate::schedule::planned_within;
 use crate::sources::Sources;
@@ -24,8 +24,7 @@ pub(crate) struct RunPlan {
     pub(crate) origins: Vec<Destination>,
     pub(crate) connections: u32,
     pub(crate) threads: u32,
-    pub(crate) http2: bool,
-    pub(crate) depth: u16,
+    pub(crate) protocol: LoadProtocol,
     /// Each request has a connection of its own.
     pub(crate) reconnect: bool,
     pub(crate) rate: Option<u64>,
@@ -96,8 +95,7 @@ impl RunPlan {
             origins: origins?,
             connections: options.connections,
             threads: options.threads,
-            http2: options.http2,
-            depth: u16::try_from(options.depth).expect("checked"),
+            protocol: options.protocol,
             reconnect: options.reconnect,
             rate: options.rate,
             until: options.until,
@@ -143,9 +141,13 @@ impl RunPlan {
 
     /// The memory for the outstanding requests of one connection.
     pub(crate) fn flights(&self) -> Outstanding {
-        match self.http2 {
-            true => Outstanding::ByStream(Box::new(StreamFlights::new(self.depth))),
-            false => Outstanding::InOrder(Flights::new(u8::try_from(self.depth).expect("checked"))),
+        match self.protocol {
+            LoadProtocol::Http1 { pipelined } => {
+                Outstanding::InOrder(Flights::new(u8::try_from(pipelined).expect("checked")))
+            }
+            LoadProtocol::Http2 { streams } => {
+                Outstanding::ByStream(Box::new(StreamFlights::new(streams)))
+            }
         }
     }
 
@@ -172,7 +174,7 @@ impl RunPlan {
 
 fn tls_options(options: &Options) -> ClientOptions {
     let mut tls = options.tls.clone();
-    if options.http2 {
+    if let LoadProtocol::Http2 { .. } = options.protocol {
         tls.alpn = vec![HTTP2.to_vec()];
     }
     tls
@@ -196,12 +198,14 @@ fn compile(target: &RequestUrl, options: &Options) -> Result<PlannedRequest, Loa
     if options.reconnect {
         request.added = &[("Connection", b"close")];
     }
-    let planned = match options.http2 {
-        true => {
+    let planned = match options.protocol {
+        LoadProtocol::Http2 { .. } => {
             let scheme = if target.is_tls() { UrlScheme::Https } else { UrlScheme::Http };
             RequestBlock::new(&request, &options.body, scheme).map(PlannedRequest::Http2)
         }
-        false => EncodedRequest::new(&request, &options.body).map(PlannedRequest::Http1),
+        LoadProtocol::Http1 { .. } => {
+            EncodedRequest::new(&request, &options.body).map(PlannedRequest::Http1)
+        }
     };
     planned.map_err(LoadError::Request)
 }
@@ -271,7 +275,9 @@ mod tests {
             RunPlan::new(&options).unwrap_err()
         };
         assert!(matches!(error(|o| o.method = "G T".into()), LoadError::Request(_)));
-        let http2 = |o: &mut Options| (o.http2, o.method) = (true, "G T".into());
+        let http2 = |o: &mut Options| {
+            (o.protocol, o.method) = (LoadProtocol::Http2 { streams: 1 }, "G T".into());
+        };
         assert!(matches!(error(http2), LoadError::Request(_)));
         let split = |o: &mut Options| o.headers.push(("A".into(), "b\r\nC: d".into()));
         assert!(matches!(error(split), LoadError::Header { .. }));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_drive::Driver;
-use fulmar_load::{LoadError, Options, RunReport, RunUntil};
+use fulmar_load::{LoadError, LoadProtocol, Options, RunReport, RunUntil};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -80,8 +80,9 @@ fn a_request_is_one_receive_and_one_send() {
 #[test]
 fn threads_pipelining_rates_and_new_connections() {
     let address = server();
-    for depth in [1, 16] {
-        let report = run(address, |o| (o.threads, o.depth) = (2, depth));
+    for pipelined in [1, 16] {
+        let protocol = LoadProtocol::Http1 { pipelined };
+        let report = run(address, |o| (o.threads, o.protocol) = (2, protocol));
         assert_eq!((report.requests, report.errors_total()), (5_000, 0), "{}", report.text());
     }
     let report = run(address, |o| (o.reconnect, o.until) = (true, RunUntil::Requests(300)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
-use fulmar_load::{LoadError, Options, RunUntil, Sources};
+use fulmar_load::{LoadError, LoadProtocol, Options, RunUntil, Sources};
 
 use crate::files::{self, InputFile};
 use crate::output::{ToolFailure, warn};
@@ -40,8 +40,8 @@ pub(crate) struct TrafficArguments {
 
     /// Number of outstanding requests on each connection of HTTP/1.1
     #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "http2",
-          value_parser = numbers::parse::<u32>)]
-    pub(crate) pipelining: u32,
+          value_parser = numbers::parse::<u16>)]
+    pub(crate) pipelining: u16,
 
     /// Use HTTP/2: by ALPN over TLS, otherwise with prior knowledge [default: HTTP/1.1]
     #[arg(long)]
@@ -50,8 +50,8 @@ pub(crate) struct TrafficArguments {
     /// Number of concurrent streams on each connection of HTTP/2, at most those that the server
     /// accepts
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http2",
-          value_parser = numbers::parse::<u32>)]
-    pub(crate) streams: u32,
+          value_parser = numbers::parse::<u16>)]
+    pub(crate) streams: u16,
 
     /// Request method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
@@ -131,8 +131,10 @@ impl TrafficArguments {
             until,
             threads: self.threads,
             rate: self.rate,
-            http2: self.http2,
-            depth: if self.http2 { self.streams } else { self.pipelining },
+            protocol: match self.http2 {
+                true => LoadProtocol::Http2 { streams: self.streams },
+                false => LoadProtocol::Http1 { pipelined: self.pipelining },
+            },
             method: self.method.clone(),
             headers: self.headers.clone(),
             body,

@@ -68,7 +68,7 @@ impl LoadHandler {
         if due > at {
             return Some(due);
         }
-        for _ in 0..self.plan.depth {
+        for _ in 0..self.plan.protocol.depth() {
             if self.work.take(at).is_none() {
                 break;
             }

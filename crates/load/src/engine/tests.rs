@@ -11,6 +11,11 @@ use super::*;
 use crate::options::Options;
 use crate::tally::ErrorKind;
 
+/// HTTP/1.1 with so many requests outstanding on a connection.
+fn pipelined(pipelined: u16) -> LoadProtocol {
+    LoadProtocol::Http1 { pipelined }
+}
+
 /// What the world does to one connection.
 type Script = Box<dyn FnMut(u64) -> Treatment>;
 
@@ -329,7 +334,8 @@ fn a_closed_loop_keeps_every_connection_busy_until_the_end() {
 fn exactly_as_many_requests_as_asked_for_also_pipelined() {
     for depth in [1, 3, 16, 64] {
         for n in [1, 7, 1_000] {
-            let options = options(|o| (o.depth, o.until) = (depth, RunUntil::Requests(n)));
+            let options =
+                options(|o| (o.protocol, o.until) = (pipelined(depth), RunUntil::Requests(n)));
             let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
             assert!(matches!(world.run(), Finish::Done(_)));
             let tally = world.tally();
@@ -341,7 +347,7 @@ fn exactly_as_many_requests_as_asked_for_also_pipelined() {
 
 #[test]
 fn nothing_grows_with_the_number_of_requests() {
-    let options = options(|o| o.depth = 8);
+    let options = options(|o| o.protocol = pipelined(8));
     let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     let capacity = |world: &SimulatedRun| {
         let core = &world.load.core;
@@ -388,7 +394,7 @@ fn an_open_loop_keeps_its_rate_and_reuses_the_hottest_connection() {
 #[test]
 fn a_pipelining_open_loop_takes_idle_connections_first() {
     let options = options(|o| {
-        (o.rate, o.depth, o.connections) = (Some(100_000), 4, 2);
+        (o.rate, o.protocol, o.connections) = (Some(100_000), pipelined(4), 2);
         o.until = RunUntil::Requests(5_000);
     });
     let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
@@ -426,7 +432,8 @@ fn requests_that_fail_on_connections_of_their_own_are_as_many_connections() {
 #[test]
 fn a_keep_alive_limit_is_no_error() {
     for depth in [1, 8] {
-        let options = options(|o| (o.depth, o.until) = (depth, RunUntil::Requests(1_000)));
+        let options =
+            options(|o| (o.protocol, o.until) = (pipelined(depth), RunUntil::Requests(1_000)));
         let close = |n| if n % 10 == 0 { Treatment::AnswerAndClose } else { Treatment::Answer };
         let mut world = SimulatedRun::new(&options, close);
         world.run();
@@ -715,7 +722,7 @@ fn every_request_is_accounted_for_whatever_happens() {
         let n = random.u64(1..400);
         let options = options(|o| {
             o.connections = random.u32(1..20);
-            o.depth = random.u32(1..=8);
+            o.protocol = pipelined(random.u16(1..=8));
             o.rate = random.bool().then(|| random.u64(100..100_000));
             o.timeout = Duration::from_millis(random.u64(1..200));
             o.until = RunUntil::Requests(n);

@@ -4,9 +4,9 @@ use fulmar_proto::h2::ErrorCode;
 
 use super::*;
 
-fn http2(streams: u32, requests: u64, change: impl FnOnce(&mut Options)) -> Options {
+fn http2(streams: u16, requests: u64, change: impl FnOnce(&mut Options)) -> Options {
     options(|o| {
-        (o.http2, o.depth, o.until) = (true, streams, RunUntil::Requests(requests));
+        (o.protocol, o.until) = (LoadProtocol::Http2 { streams }, RunUntil::Requests(requests));
         change(o);
     })
 }
@@ -168,7 +168,7 @@ fn every_request_on_a_connection_of_its_own() {
 
 #[test]
 fn nothing_grows_with_the_number_of_requests_on_streams() {
-    let options = options(|o| (o.http2, o.depth) = (true, 100));
+    let options = options(|o| o.protocol = LoadProtocol::Http2 { streams: 100 });
     let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     let capacity = |world: &SimulatedRun| {
         let core = &world.load.core;
@@ -186,7 +186,7 @@ fn every_request_on_a_stream_is_accounted_for_whatever_happens() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);
         let n = random.u64(1..2_000);
-        let options = http2(random.u32(1..=200), n, |o| {
+        let options = http2(random.u16(1..=200), n, |o| {
             o.connections = random.u32(1..10);
             o.rate = random.bool().then(|| random.u64(100..100_000));
             o.timeout = Duration::from_millis(random.u64(1..200));
