@@ -28,8 +28,8 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessLine<'a> {
     peer: SocketAddr,
-    request: RequestSummary<'a>,
-    id: Option<RequestId>,
+    /// `None` if it could not be read.
+    request: Option<(RequestId, RequestSummary<'a>)>,
     status: u16,
     bytes: u64,
     duration: Duration,
@@ -49,8 +49,7 @@ impl<'a> AccessLine<'a> {
     pub(crate) fn of(exchange: &ExchangeSummary<'a>) -> Self {
         Self {
             peer: exchange.peer,
-            request: exchange.request,
-            id: Some(exchange.id),
+            request: Some((exchange.id, exchange.request)),
             status: exchange.status,
             bytes: exchange.bytes,
             duration: exchange.duration,
@@ -63,8 +62,7 @@ impl<'a> AccessLine<'a> {
     pub(crate) fn malformed(peer: SocketAddr, error: PeerError) -> Self {
         Self {
             peer,
-            request: RequestSummary::default(),
-            id: None,
+            request: None,
             status: error.status(),
             bytes: 0,
             duration: Duration::ZERO,
@@ -85,20 +83,23 @@ impl Format {
 }
 
 fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
-    let RequestSummary { method, target, version, referer, user_agent, .. } = line.request;
     write_peer(out, line.peer);
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(clock.log());
     out.extend_from_slice(b"] \"");
-    if method.is_empty() {
-        out.push(b'-');
-    } else {
-        escape(out, method, Format::Combined);
-        out.push(b' ');
-        escape(out, target, Format::Combined);
-        out.push(b' ');
-        out.extend_from_slice(name_of(version));
+    let request = line.request.map(|(_, request)| request);
+    match &request {
+        None => out.push(b'-'),
+        Some(request) => {
+            escape(out, request.method, Format::Combined);
+            out.push(b' ');
+            escape(out, request.target, Format::Combined);
+            out.push(b' ');
+            out.extend_from_slice(name_of(request.version));
+        }
     }
+    let (referer, user_agent) =
+        request.map_or((None, None), |request| (request.referer, request.user_agent));
     put(out, format_args!("\" {:03} {} \"", line.status, line.bytes));
     escape(out, referer.unwrap_or(b"-"), Format::Combined);
     out.extend_from_slice(b"\" \"");
@@ -107,25 +108,25 @@ fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
 }
 
 fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
-    let request = &line.request;
+    let request = line.request.as_ref().map(|(_, request)| request);
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(clock.iso());
     out.extend_from_slice(b"\",\"peer\":\"");
     write_peer(out, line.peer);
     out.push(b'"');
-    write_member(out, "method", Some(request.method));
-    write_member(out, "target", Some(request.target));
-    write_member(out, "version", Some(name_of(request.version)));
+    write_member(out, "method", request.map(|it| it.method));
+    write_member(out, "target", request.map(|it| it.target));
+    write_member(out, "version", request.map(|it| name_of(it.version)));
     put(out, format_args!(",\"status\":{},\"bytes\":{}", line.status, line.bytes));
     let (duration, complete) = (line.duration.as_micros(), line.complete);
     put(out, format_args!(",\"duration_us\":{duration},\"complete\":{complete}"));
-    write_member(out, "referer", request.referer);
-    write_member(out, "user_agent", request.user_agent);
-    match line.id {
+    write_member(out, "referer", request.and_then(|it| it.referer));
+    write_member(out, "user_agent", request.and_then(|it| it.user_agent));
+    match line.request {
         None => out.extend_from_slice(b",\"request_id\":null"),
-        Some(id) => put(out, format_args!(",\"request_id\":\"{id}\"")),
+        Some((id, _)) => put(out, format_args!(",\"request_id\":\"{id}\"")),
     }
-    write_member(out, "client_request_id", request.client_id);
+    write_member(out, "client_request_id", request.and_then(|it| it.client_id));
     match line.error {
         None => out.extend_from_slice(b",\"error\":null"),
         Some(ResponseError::Peer(error)) => put(out, format_args!(",\"error\":\"{error}\"")),
@@ -224,15 +225,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn line<'a>(target: &'a [u8], user_agent: Option<&'a [u8]>) -> AccessLine<'a> {
+        let request =
+            RequestSummary { method: b"GET", target, user_agent, ..RequestSummary::default() };
         AccessLine {
             peer: ([127, 0, 0, 1], 4711).into(),
-            request: RequestSummary {
-                method: b"GET",
-                target,
-                user_agent,
-                ..RequestSummary::default()
-            },
-            id: Some(RequestId { server: 0xabc, number: 7 }),
+            request: Some((RequestId { server: 0xabc, number: 7 }, request)),
             status: 200,
             bytes: 2326,
             duration: Duration::from_micros(1500),
@@ -285,11 +282,14 @@ mod tests {
         }
         assert_eq!(value["user_agent"], "curl/8");
         let mut other = line(b"/", None);
-        other.request.client_id = Some(b"\"theirs\n");
+        other.request.as_mut().unwrap().1.client_id = Some(b"\"theirs\n");
         assert_eq!(json(&other)["client_request_id"], "\"theirs\\x0a");
         let unread = json(&AccessLine::malformed(other.peer, PeerError::BadHost));
         assert_eq!(unread["error"], "the Host field is missing or malformed");
-        assert_eq!((&unread["request_id"], &unread["status"]), (&().into(), &400.into()));
+        assert_eq!(unread["status"], 400);
+        for absent in ["request_id", "method", "target", "version"] {
+            assert_eq!(unread[absent], serde_json::Value::Null, "{absent}");
+        }
         // The message of a panic may contain bytes of a request.
         let payload: Box<dyn std::any::Any + Send> = Box::new("a \"quote\"\n");
         let error = HandlerError::Panic(payload.into());
@@ -309,8 +309,9 @@ mod tests {
         let long = &vec![0xff; 100_000][..];
         for (format, fields) in [(Format::Combined, 4), (Format::Json, 5)] {
             let mut all = line(long, Some(long));
-            all.request.method = long;
-            (all.request.referer, all.request.client_id) = (Some(long), Some(long));
+            let request = &mut all.request.as_mut().unwrap().1;
+            request.method = long;
+            (request.referer, request.client_id) = (Some(long), Some(long));
             assert_eq!(compose(format, &all).matches("...").count(), fields);
         }
     }
