@@ -118,8 +118,13 @@ pub(crate) struct GetArguments {
     #[arg(long, value_name = "TIME", value_parser = durations::parse)]
     max_time: Option<Duration>,
 
+    /// Let the server choose HTTP/2 for https (ALPN). This is the default; the last one of this and
+    /// --http1.1 counts
+    #[arg(long, overrides_with_all = ["http11", "http2"])]
+    http2: bool,
+
     /// Use HTTP/1.1, although the server would choose HTTP/2 for https
-    #[arg(long = "http1.1", conflicts_with = "http2_prior_knowledge")]
+    #[arg(long = "http1.1", conflicts_with = "http2_prior_knowledge", overrides_with = "http2")]
     http11: bool,
 
     /// Use HTTP/2 for http too, without negotiation: the server must speak it. For https, ALPN

@@ -94,4 +94,6 @@ fn get_negotiates_http2_with_nginx() {
     assert!(known.len() == 1 && known[0].starts_with("HTTP/2.0 "), "{known:?}");
     let excluded = protocols(&["--http1.1"]);
     assert!(excluded.iter().all(|said| said.starts_with("HTTP/1.1 ")), "{excluded:?}");
+    let restored = protocols(&["--http1.1", "--http2"]);
+    assert!(restored.iter().all(|said| said.starts_with("HTTP/2.0 ")), "{restored:?}");
 }
