@@ -49,8 +49,11 @@ impl Multi {
                 u64::try_from(values.number(Id::EXPECT_100_TIMEOUT_MS)).unwrap_or(0),
             ),
             queue_timeout: span(Id::CONNECTTIMEOUT_MS),
-            idle_age_max: seconds(Id::MAXAGE_CONN),
+            idle_age_max: u64::try_from(values.number(Id::MAXAGE_CONN))
+                .ok()
+                .map(Duration::from_secs),
             lifetime_max: seconds(Id::MAXLIFETIME_CONN),
+            awaits_multiplexing: self.options.borrow().multiplexes && values.is_on(Id::PIPEWAIT),
             fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
             connection_name: connection_name(transfer),

@@ -95,6 +95,7 @@ mod multi;
 
 mod client_options;
 mod connect_only;
+mod connection_limits;
 mod download;
 mod file_range;
 mod file_scheme;

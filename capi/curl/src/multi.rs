@@ -175,6 +175,7 @@ impl Multi {
         if self.is_aborted.get() {
             self.abort_all(border);
         }
+        self.apply_limits();
         if self.has_pending() {
             self.reactor.borrow_mut().check_unwatched(sys::now());
         }
@@ -456,6 +457,8 @@ pub(crate) fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
         handshake_timeout: None,
         name_timeout: None,
         retry_after_max: Duration::ZERO,
+        idle_max: usize::MAX, // apply_limits
+        coalescing: false,
         ..Config::default()
     };
     let client = Client::new(sys::now(), sys::wall_clock(), EventQueue::default(), config);

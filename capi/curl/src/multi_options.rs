@@ -11,12 +11,14 @@ pub struct MultiOptions {
     pub(crate) socket_data: CPointer,
     pub(crate) timer_function: CPointer,
     pub(crate) timer_data: CPointer,
-    /// Idle connections to keep; 0: four for each transfer.
+    /// Connections to keep; 0: no limit, below 0: four for each handle.
     pub(crate) connects_max: i64,
     /// Connections to one host, and in all; 0: no limit.
     pub(crate) host_connections_max: i64,
     pub(crate) total_connections_max: i64,
     pub(crate) streams_max: i64,
+    /// Connections of HTTP/2 carry several exchanges at a time.
+    pub(crate) multiplexes: bool,
 }
 
 impl Default for MultiOptions {
@@ -26,15 +28,21 @@ impl Default for MultiOptions {
             socket_data: CPointer::NULL,
             timer_function: CPointer::NULL,
             timer_data: CPointer::NULL,
-            connects_max: 0,
+            connects_max: -1,
             host_connections_max: 0,
             total_connections_max: 0,
             streams_max: STREAMS_DEFAULT,
+            multiplexes: true,
         }
     }
 }
 
 impl MultiOptions {
+    /// True if connections may be closed for others.
+    pub(crate) fn limits_connections(&self) -> bool {
+        self.host_connections_max > 0 || self.total_connections_max > 0
+    }
+
     /// Sets an option.
     ///
     /// # Errors
@@ -54,9 +62,10 @@ impl MultiOptions {
                 let is_valid = (1..=i64::from(i32::MAX)).contains(&number);
                 self.streams_max = if is_valid { number } else { STREAMS_DEFAULT };
             }
+            (PIPELINING, Argument::Number(bits)) => self.multiplexes = bits & PIPE_MULTIPLEX != 0,
             // Pipelining of HTTP/1.1 is accepted and has no effect, as in libcurl; there is no
             // push.
-            (PIPELINING | MAX_PIPELINE_LENGTH, Argument::Number(_))
+            (MAX_PIPELINE_LENGTH, Argument::Number(_))
             | (CONTENT_LENGTH_PENALTY_SIZE | CHUNK_LENGTH_PENALTY_SIZE, Argument::Number(_))
             | (
                 PIPELINING_SITE_BL | PIPELINING_SERVER_BL | PUSH_FUNCTION | PUSH_DATA,
@@ -85,3 +94,5 @@ const PUSH_FUNCTION: i32 = 20_014;
 const PUSH_DATA: i32 = 10_015;
 const MAX_CONCURRENT_STREAMS: i32 = 16;
 const STREAMS_DEFAULT: i64 = 100;
+/// `CURLPIPE_MULTIPLEX`.
+const PIPE_MULTIPLEX: i64 = 2;

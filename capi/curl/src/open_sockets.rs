@@ -10,10 +10,11 @@ use crate::values::CPointer;
 /// What is known of each socket that is open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSockets {
-    /// By the index of the name.
+    /// By descriptor.
     sockets: Vec<Option<OpenSocket>>,
-    /// Names by descriptor.
-    names: Vec<Option<SocketId>>,
+    /// Descriptors by the index of the name. A name of one that is not closed yet may belong to
+    /// another one.
+    descriptors: Vec<Option<RawFd>>,
 }
 
 /// A socket for a connection.
@@ -29,32 +30,35 @@ pub(crate) struct OpenSocket {
 impl OpenSockets {
     pub(crate) fn insert(&mut self, socket: OpenSocket) {
         let index = socket.id.index as usize;
-        if self.sockets.len() <= index {
-            self.sockets.resize(index + 1, None);
+        if self.descriptors.len() <= index {
+            self.descriptors.resize(index + 1, None);
         }
         let at = position(socket.fd);
-        if self.names.len() <= at {
-            self.names.resize(at + 1, None);
+        if self.sockets.len() <= at {
+            self.sockets.resize(at + 1, None);
         }
-        self.names[at] = Some(socket.id);
-        self.sockets[index] = Some(socket);
+        self.descriptors[index] = Some(socket.fd);
+        self.sockets[at] = Some(socket);
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&OpenSocket> {
-        self.sockets.get(id.index as usize)?.as_ref().filter(|socket| socket.id == id)
+        let fd = (*self.descriptors.get(id.index as usize)?)?;
+        self.sockets.get(position(fd))?.as_ref().filter(|socket| socket.id == id)
     }
 
     pub(crate) fn set_local(&mut self, id: SocketId, local: Option<SocketAddr>) {
-        if let Some(Some(socket)) = self.sockets.get_mut(id.index as usize) {
+        let fd = self.descriptors.get(id.index as usize).copied().flatten();
+        if let Some(Some(socket)) = fd.and_then(|fd| self.sockets.get_mut(position(fd))) {
             socket.local = local;
         }
     }
 
     /// Removes the socket of a descriptor that is closed, and returns its close function with the
-    /// argument. The name may belong to another socket by now.
+    /// argument.
     pub(crate) fn remove(&mut self, fd: RawFd) -> Option<OpenSocket> {
-        let id = self.names.get_mut(position(fd))?.take()?;
-        self.sockets.get_mut(id.index as usize)?.take_if(|socket| socket.fd == fd)
+        let socket = self.sockets.get_mut(position(fd))?.take()?;
+        self.descriptors[socket.id.index as usize].take_if(|known| *known == fd);
+        Some(socket)
     }
 }
 
@@ -80,5 +84,8 @@ mod tests {
         assert!(sockets.remove(7).is_none() && sockets.get(id(2, 0)).is_none());
         assert!(sockets.remove(100).is_none());
         assert_eq!(sockets.get(id(0, 0)).map(|it| it.fd), Some(9));
+        sockets.insert(socket(id(0, 1), 8));
+        assert_eq!(sockets.remove(9).map(|it| it.id), Some(id(0, 0)), "its name has another one");
+        assert_eq!(sockets.get(id(0, 1)).map(|it| it.fd), Some(8));
     }
 }

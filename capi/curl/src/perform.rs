@@ -60,6 +60,7 @@ impl Easy {
         multi: &Rc<Multi>,
         border: &dyn CBorder,
     ) -> Result<(), CurlCode> {
+        multi.limit_private(self);
         multi.add(self, border).map_err(|_| CurlCode::FailedInit)?;
         let code = loop {
             if multi.act(MultiAction::Perform, border).is_err() {

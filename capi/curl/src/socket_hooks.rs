@@ -47,6 +47,11 @@ impl Multi {
     pub(crate) fn open_sockets(&self, border: &dyn CBorder) -> bool {
         let mut has_opened = false;
         while let Some((id, endpoint)) = self.next_connect() {
+            if !has_opened && self.options.borrow().limits_connections() {
+                // Those that have made room are closed before.
+                self.report_changes(border);
+                self.close_sockets(border);
+            }
             has_opened = true;
             self.open_socket(id, endpoint, border);
         }

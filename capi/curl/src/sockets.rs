@@ -37,7 +37,7 @@ impl Multi {
         }
     }
 
-    fn report_changes(&self, border: &dyn CBorder) {
+    pub(crate) fn report_changes(&self, border: &dyn CBorder) {
         while let Some(change) = self.next_change() {
             match change {
                 Change::Watch { fd, interest, tag, .. } => {

@@ -147,6 +147,7 @@ fn default_number(id: OptionId) -> i64 {
         OptionId::EXPECT_100_TIMEOUT_MS => 1_000,
         OptionId::NEW_FILE_PERMS => 0o644,
         OptionId::MAXAGE_CONN => 118,
+        OptionId::MAXCONNECTS => 5,
         OptionId::HAPPY_EYEBALLS_TIMEOUT_MS => 200,
         OptionId::BUFFERSIZE => 16_384,
         OptionId::UPLOAD_BUFFERSIZE => 65_536,

@@ -24,7 +24,7 @@ use crate::options::{Config, Options};
 use crate::pool::Multiplexing;
 use crate::request::Request;
 use crate::request_url::RequestUrl;
-use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
+use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR, is_older};
 use crate::transfer::{BodyUse, TransferId};
 use crate::transfer_stage::TransferStage;
 
@@ -203,8 +203,12 @@ impl<A: Application> Client<A> {
 
     /// Assigns waiting transfers as far as possible; then other origins get the free connections.
     fn dispatch(&mut self, now: Instant, origin: usize) {
+        let authority = self.core.state.pool.get(origin).map(|known| known.authority);
         self.assign_waiting(now, origin);
         self.serve_waiting_origin();
+        if let Some(authority) = authority {
+            self.serve_authority(authority);
+        }
     }
 
     /// Assigns transfers one by one, as long as there is a connection for each.
@@ -234,6 +238,7 @@ impl<A: Application> Client<A> {
     fn choose(&mut self, now: Instant, origin: usize, id: TransferId) -> Option<SocketId> {
         let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
         let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
+        let connecting = known.connecting;
         let coalesced_onto = known.coalesced_onto.filter(|_| known.coalesces);
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         let options = request.options();
@@ -241,7 +246,11 @@ impl<A: Application> Client<A> {
         if options.fresh_connection {
             return self.choose_fresh(now, origin);
         }
+        // As many connections are being opened, one for each.
+        let has_own =
+            !options.awaits_multiplexing && self.core.state.pool.waiting(origin) <= connecting;
         if multiplexing == Multiplexing::Yes
+            && !has_own
             && let Some(socket) = self.choose_shared(origin)
         {
             return Some(socket);
@@ -275,16 +284,16 @@ impl<A: Application> Client<A> {
         origin: usize,
         (lifetime_max, idle_age_max): (Option<Duration>, Option<Duration>),
     ) -> Option<SocketId> {
-        let second = self.core.state.second(now);
+        let state = &self.core.state;
+        let moment = state.moment(now);
         let is_watched = self.core.state.config.watches_idle;
         let idle_max = self.core.state.config.idle_timeout.filter(|_| !is_watched);
         while let Some(at) = self.core.state.pool.idle_of(origin) {
             self.core.state.pool.remove_idle(origin, at);
             let socket = self.connections.key(at);
             let (connection, data) = self.connections.get_mut(socket).expect(POOLED);
-            let exceeds = |since: u32, max: Option<Duration>| {
-                max.is_some_and(|max| u64::from(second.saturating_sub(since)) > max.as_secs())
-            };
+            let exceeds =
+                |since, max: Option<Duration>| max.is_some_and(|max| is_older(moment, since, max));
             let is_old = exceeds(data.opened, lifetime_max)
                 || exceeds(data.idle_since, idle_age_max)
                 || exceeds(data.idle_since, idle_max);
@@ -398,10 +407,10 @@ impl<A: Application> Client<A> {
             return self.connections.touch(now, socket, &mut self.core);
         }
         data.owners.release_memory();
-        data.idle_since = self.core.state.second(now);
+        data.idle_since = self.core.state.moment(now);
         let (origin, stage) = (data.origin(), data.stage);
         let pool = &self.core.state.pool;
-        if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
+        if data.uses >= FAIR_USES && pool.has_waiting_origins() && pool.waiting(origin) > 0 {
             // Its origin has had its share. Another command may have made it idle.
             let data = self.connections.close(socket).expect(POOLED);
             self.core.state.unlist(at, &data);
@@ -413,7 +422,10 @@ impl<A: Application> Client<A> {
             self.connections.touch(now, socket, &mut self.core); // the preface of HTTP/2
         }
         self.dispatch(now, origin);
-        if self.core.state.pool.idle() > self.core.state.config.idle_max {
+        let state = &self.core.state;
+        if state.pool.idle() > state.config.idle_max
+            || self.connections.len() > state.config.kept_max
+        {
             self.evict(now);
         }
         self.serve_waiting_origin();
@@ -422,11 +434,15 @@ impl<A: Application> Client<A> {
     /// Closes the connection that has been idle for the longest time; false if none is.
     pub(crate) fn evict(&mut self, now: Instant) -> bool {
         let Some(at) = self.core.state.pool.oldest() else { return false };
-        let socket = self.connections.key(at);
-        let data = self.connections.close(socket).expect(POOLED);
+        self.evict_at(now, at);
+        true
+    }
+
+    /// Closes an idle connection.
+    pub(crate) fn evict_at(&mut self, now: Instant, at: u32) {
+        let data = self.connections.close(self.connections.key(at)).expect(POOLED);
         self.core.state.unlist(at, &data);
         self.on_connection_removed(now, data.origin(), data.stage);
-        true
     }
 
     /// An origin has one connection less, or one attempt at one.
@@ -437,18 +453,26 @@ impl<A: Application> Client<A> {
         stage: ConnectionProgress,
     ) {
         let state = &mut self.core.state;
+        state.pool.remove_connection(origin);
         let known = state.pool.get_mut(origin).expect(CONNECTED);
-        known.connections -= 1;
+        let authority = known.authority;
         known.connecting -= usize::from(stage.is_opening());
         if stage == ConnectionProgress::Opening && known.multiplexing == Multiplexing::Unknown {
             known.multiplexing = Multiplexing::Failed;
         }
-        match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
-            true => state.commands.push_back(Command::Dispatch(origin)),
-            false => state.pool.wait_for_connection(origin), // others have waited longer
+        // Others may have waited longer.
+        if state.pool.waiting(origin) == 0 || !state.pool.has_waiting_origins() {
+            state.commands.push_back(Command::Dispatch(origin));
+        } else if !state.pool.waiting_origins.is_empty() {
+            state.pool.wait_for_connection(origin);
+        } else if state.pool.authorities.is_awaited(authority) {
+            state.pool.authorities.wait(authority, origin);
+        } else {
+            state.commands.push_back(Command::Dispatch(origin));
         }
         state.sweep(now, origin);
         self.serve_waiting_origin();
+        self.serve_authority(authority);
     }
 
     /// If another connection is possible, the origin that has waited longest opens it.

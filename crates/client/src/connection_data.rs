@@ -18,7 +18,8 @@ pub(crate) struct ConnectionData {
     /// The number of exchanges begun on it.
     pub(crate) uses: u32,
     pub(crate) peer: Option<SocketAddr>,
-    /// When it was opened, and when it became idle the last time, in seconds of the client.
+    /// When it was opened, and when it became idle the last time, in hundredths of a second of
+    /// the client.
     pub(crate) opened: u32,
     pub(crate) idle_since: u32,
     /// Bytes of the current exchanges have been sent.
@@ -31,7 +32,7 @@ pub(crate) struct ConnectionData {
 }
 
 impl ConnectionData {
-    pub(crate) fn new(origin: u32, attempt: u32, peer: Option<SocketAddr>, second: u32) -> Self {
+    pub(crate) fn new(origin: u32, attempt: u32, peer: Option<SocketAddr>, moment: u32) -> Self {
         Self {
             origin,
             opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
@@ -39,8 +40,8 @@ impl ConnectionData {
             shared: false,
             uses: 0,
             peer,
-            opened: second,
-            idle_since: second,
+            opened: moment,
+            idle_since: moment,
             sent: false,
             response_begun: false,
             drained: 0,

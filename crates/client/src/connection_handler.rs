@@ -178,7 +178,7 @@ impl<A: Application> ConnectionHandler<A> {
     ) {
         let (connection, data) = &entry;
         let origin = data.origin();
-        let plain = self.state.config.pipelining == 1 && self.state.pool.waiting_origins.is_empty();
+        let plain = self.state.config.pipelining == 1 && !self.state.pool.has_waiting_origins();
         let free = (connection.is_http2() || data.owners.is_empty()) && connection.vacancy() > 0;
         if plain
             && free
@@ -577,10 +577,11 @@ impl<A: Application> ConnectionHandler<A> {
                 None => UrlScheme::Http,
             });
             data.stage = ConnectionProgress::AwaitsSettings;
-            if let (ClientConnection::Http2(connection), Some(max)) =
-                (connection, known.streams_max)
-            {
-                connection.set_streams_expected(max.max(1)); // the limit may have been raised
+            if let ClientConnection::Http2(connection) = connection {
+                connection.set_streams_allowed(self.state.config.streams_max);
+                if let Some(max) = known.streams_max {
+                    connection.set_streams_expected(max.max(1)); // it may have been raised
+                }
             }
         } else {
             known.connecting -= 1;

@@ -47,6 +47,7 @@ mod client;
 
 mod attempt;
 mod auth_sessions;
+mod authority_limits;
 mod body;
 mod coalescing;
 mod connection_data;
@@ -59,6 +60,7 @@ mod response;
 mod state;
 mod tunnel;
 
+mod authorities;
 mod coalescing_index;
 mod host_limits;
 mod pool;

@@ -32,11 +32,14 @@ impl<A: Application> Client<A> {
     /// `found`, or the name is resolved first.
     pub(crate) fn open(&mut self, now: Instant, origin: usize, found: Option<&Found>) {
         loop {
+            let waits = self.awaits_multiplexing(origin);
             let state = &mut self.core.state;
             let Some(known) = state.pool.get(origin) else { return }; // a failure has swept it
             let allowed = state.pool.hosts.allowance(known.host, now, &state.config);
             let wanted = state.pool.waiting(origin).min(allowed);
-            if !known.needs_connection(wanted) || known.connections >= state.config.per_host_max {
+            if !known.needs_connection(wanted, waits)
+                || known.connections >= state.config.per_host_max
+            {
                 return;
             }
             if let Route::Opened(_) = known.key.key().route {
@@ -55,7 +58,11 @@ impl<A: Application> Client<A> {
             if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
                 return state.set_origin_timer(origin, until);
             }
-            if self.connections.len() >= state.config.connections_max && !self.evict(now) {
+            if !self.has_room_at_authority(now, origin) {
+                return;
+            }
+            if self.connections.len() >= self.core.state.config.connections_max && !self.evict(now)
+            {
                 let is_coalesced = self.core.state.pool.is_coalesced(origin);
                 if !is_coalesced {
                     self.coalesce(now, origin, addresses, Wanted::NextStream);
@@ -173,9 +180,8 @@ impl<A: Application> Client<A> {
         found: Option<&Found>,
     ) -> bool {
         let state = &mut self.core.state;
-        let known = state.pool.get_mut(origin).expect(WAITED_FOR);
-        known.connections += 1;
-        known.connecting += 1;
+        state.pool.add_connection(origin);
+        state.pool.get_mut(origin).expect(WAITED_FOR).connecting += 1;
         state.stats.connections += 1;
         let attempt = Attempt {
             origin,
@@ -194,7 +200,7 @@ impl<A: Application> Client<A> {
     /// Tries the next address, if there is one.
     pub(crate) fn race(&mut self, now: Instant, at: u32) -> bool {
         let state = &mut self.core.state;
-        let second = state.second(now);
+        let moment = state.moment(now);
         // The attempt may have ended since its timer expired.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
         let origin = attempt.origin;
@@ -209,7 +215,7 @@ impl<A: Application> Client<A> {
             (_, None) => return false,
         };
         attempt.next += 1;
-        let data = ConnectionData::new(position(attempt.origin), at, address, second);
+        let data = ConnectionData::new(position(attempt.origin), at, address, moment);
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
         connection.set_profile(key.profile);

@@ -59,6 +59,9 @@ pub struct Options {
     pub tunnel: Option<Arc<[u8]>>,
     /// Uses a connection that has carried no request yet.
     pub fresh_connection: bool,
+    /// Waits for a connection that is being opened if it may carry several exchanges. If false,
+    /// another connection is opened for each transfer that waits.
+    pub awaits_multiplexing: bool,
     /// A connection that has been idle for longer is not used, but closed. In whole seconds.
     pub idle_age_max: Option<Duration>,
     /// A connection that has been open for longer is not used again, but closed. In whole seconds.
@@ -126,6 +129,7 @@ impl Default for Options {
             connection_name: None,
             tunnel: None,
             fresh_connection: false,
+            awaits_multiplexing: true,
             idle_age_max: None,
             lifetime_max: None,
             first_byte_timeout: None,
@@ -264,8 +268,15 @@ pub struct Config {
     pub connections_max: usize,
     /// Connections with one key at a time.
     pub per_host_max: usize,
+    /// Connections to one host and port at a time, whatever else differs between their keys.
+    pub per_authority_max: usize,
     /// Idle connections to keep.
     pub idle_max: usize,
+    /// Open connections, in use or not: if there are more when one becomes idle, the one that has
+    /// been idle for the longest time is closed.
+    pub kept_max: usize,
+    /// Exchanges at a time on a connection of HTTP/2, even if the server accepts more.
+    pub streams_max: u32,
     /// Timeout of an idle connection.
     pub idle_timeout: Option<Duration>,
     /// Timeout of name resolution.
@@ -303,6 +314,7 @@ impl Config {
         Self {
             connections_max: self.connections_max.max(1),
             per_host_max: self.per_host_max.max(1),
+            per_authority_max: self.per_authority_max.max(1),
             per_host_active: self.per_host_active.map(|active| active.max(1)),
             pipelining: self.pipelining.clamp(1, DEPTH_MAX),
             ..self
@@ -326,7 +338,10 @@ impl Default for Config {
         Self {
             connections_max: 16 * 1024,
             per_host_max: usize::MAX,
+            per_authority_max: usize::MAX,
             idle_max: 1024,
+            kept_max: usize::MAX,
+            streams_max: u32::MAX,
             idle_timeout: Some(Duration::from_secs(90)),
             name_timeout: Some(Duration::from_secs(30)),
             connect_timeout: Some(Duration::from_secs(30)),

@@ -11,6 +11,7 @@ use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
+use crate::authorities::AuthorityTable;
 use crate::coalescing_index::{CoalescingIndex, permits_coalescing};
 use crate::connection_key::{ByKey, Hashed, Protocol, Route};
 use crate::host_limits::Hosts;
@@ -25,6 +26,7 @@ pub(crate) struct Pool {
     misdirected_by_key: ByKey<usize>,
     origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
+    pub(crate) authorities: AuthorityTable,
     pub(crate) coalescing: CoalescingIndex,
     /// Connections that accept requests, by their position: of each origin, the idle ones, last
     /// used first, and those that accept requests besides those they have.
@@ -42,6 +44,7 @@ pub(crate) struct Pool {
 pub(crate) struct OriginPool {
     pub(crate) key: Hashed,
     pub(crate) host: usize,
+    pub(crate) authority: usize,
     /// The number of connections, with idle ones and those being opened.
     pub(crate) connections: usize,
     /// How many of them are being opened, or await SETTINGS of HTTP/2: what they carry is unknown.
@@ -130,9 +133,10 @@ impl Candidates {
 
 impl OriginPool {
     /// Connections to open for `wanted` transfers. If one connection may carry them all, or may
-    /// turn out to, they wait for it.
-    pub(crate) fn needs_connection(&self, wanted: usize) -> bool {
+    /// turn out to, they wait for it, unless `waits` is false.
+    pub(crate) fn needs_connection(&self, wanted: usize, waits: bool) -> bool {
         match self.multiplexing {
+            _ if !waits => wanted > self.connecting,
             Multiplexing::No | Multiplexing::Failed | Multiplexing::OneExchange => {
                 wanted > self.connecting
             }
@@ -175,9 +179,12 @@ impl Pool {
             (_, Err(_)) => AddressState::Unknown,
         };
         let host = self.hosts.join(&key.key().host);
+        let at = self.origins.vacant_key();
+        let authority = self.authorities.join(&key.key().host, key.key().port, at);
         self.origins.insert(OriginPool {
             key: key.clone(),
             host,
+            authority,
             connections: 0,
             connecting: 0,
             active: 0,
@@ -323,6 +330,30 @@ impl Pool {
         self.origins[at].idle.first()
     }
 
+    /// The origin's connection that has been idle for the longest time.
+    pub(crate) fn oldest_of(&self, at: usize) -> Option<u32> {
+        self.origins.get(at)?.idle.last()
+    }
+
+    /// An origin has one connection more.
+    pub(crate) fn add_connection(&mut self, at: usize) {
+        let origin = &mut self.origins[at];
+        origin.connections += 1;
+        self.authorities.add_connection(origin.authority);
+    }
+
+    /// An origin has one connection less.
+    pub(crate) fn remove_connection(&mut self, at: usize) {
+        let origin = &mut self.origins[at];
+        origin.connections -= 1;
+        self.authorities.remove_connection(origin.authority);
+    }
+
+    /// True if origins wait until a connection of another one of them closes or becomes idle.
+    pub(crate) fn has_waiting_origins(&self) -> bool {
+        !self.waiting_origins.is_empty() || self.authorities.are_awaited()
+    }
+
     /// The connection that has been idle for the longest time.
     pub(crate) fn oldest(&self) -> Option<u32> {
         self.oldest.first()
@@ -407,6 +438,7 @@ impl Pool {
             }
         };
         self.hosts.leave(origin.host);
+        self.authorities.leave(origin.authority, at);
         Swept::Removed { resolving: matches!(origin.addresses, AddressState::Resolving(_)) }
     }
 

@@ -202,8 +202,7 @@ impl ClientState {
     pub(crate) fn may_follow(&self, now: Instant, id: TransferId, data: &ConnectionData) -> bool {
         let Some(transfer) = self.transfers.get(id.0) else { return false };
         let options = transfer.request.options();
-        let is_old =
-            |max: Duration| u64::from(self.second(now).saturating_sub(data.opened)) > max.as_secs();
+        let is_old = |max| is_older(self.moment(now), data.opened, max);
         !options.fresh_connection && !options.lifetime_max.is_some_and(is_old)
     }
 
@@ -325,10 +324,11 @@ impl ClientState {
         false
     }
 
-    /// A time in seconds since the client began.
-    pub(crate) fn second(&self, now: Instant) -> u32 {
-        let seconds = now.saturating_duration_since(self.epoch.0).as_secs();
-        u32::try_from(seconds).unwrap_or(u32::MAX)
+    /// A time in hundredths of a second since the client began, as connections store it: for more
+    /// than a year.
+    pub(crate) fn moment(&self, now: Instant) -> u32 {
+        let millis = now.saturating_duration_since(self.epoch.0).as_millis();
+        u32::try_from(millis / 10).unwrap_or(u32::MAX)
     }
 
     /// A time in microseconds, as connections store it. Differences are right for an hour.
@@ -354,6 +354,11 @@ impl ClientState {
 pub(crate) const CONNECTED: &str = "an origin outlives its connections";
 pub(crate) const RUNNING: &str = "the transfer has not ended";
 pub(crate) const WAITED_FOR: &str = "an origin outlives its waiting transfers";
+
+/// True if more than `max` have passed between two moments, both in whole seconds.
+pub(crate) fn is_older(moment: u32, since: u32, max: Duration) -> bool {
+    u64::from(moment.saturating_sub(since) / 100) > max.as_secs()
+}
 
 /// The position of an origin for the boundary and the timers.
 pub(crate) fn position(origin: usize) -> u32 {

@@ -66,11 +66,9 @@ impl<A: Application> Client<A> {
         let state = &mut self.core.state;
         let to = state.pool.origin(request.hashed());
         state.unlist(socket.index, data);
-        let known = state.pool.get_mut(from).expect(CONNECTED);
-        known.connections -= 1;
-        let known = state.pool.get_mut(to).expect(CONNECTED);
-        known.connections += 1;
-        known.connecting += 1;
+        state.pool.remove_connection(from);
+        state.pool.add_connection(to);
+        state.pool.get_mut(to).expect(CONNECTED).connecting += 1;
         data.move_to(to, Opening { attempt: None, setup });
         if let Some(opening) = &mut data.opening {
             opening.setup.handshake = state.stamp(now);

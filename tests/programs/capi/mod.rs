@@ -261,6 +261,16 @@ fn a_transfer_needs_a_send_and_a_receive() {
     assert!(ours <= 2.1, "{ours}");
 }
 
+/// `CURLMOPT_MAX_HOST_CONNECTIONS`, `CURLMOPT_MAX_TOTAL_CONNECTIONS`, `CURLMOPT_MAXCONNECTS` and
+/// `CURLOPT_MAXCONNECTS`: how many connections are open at most, and how many are kept.
+#[test]
+fn connections_are_limited_as_in_libcurl() {
+    let urls = [serve(Vec::new()), serve(Vec::new())].map(|address| format!("http://{address}/"));
+    let [original, ours] = both("limits", &urls);
+    assert!(original.contains("host 2, total 3, kept -1, 0: done 40, peak 3\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Callbacks for sockets, `CURLOPT_CONNECT_ONLY`, addresses and descriptors of connections.
 #[test]
 fn sockets_are_opened_and_closed_by_the_application() {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Config, Options, Request};
+use fulmar_client::{Config, Options, Protocol, Request};
 use fulmar_engine::{Engine, Peer, SocketEvent};
 
 use crate::driven::{DrivenClient, OK};
@@ -196,5 +196,85 @@ fn retry_after_of_zero_is_ignored() {
         driven.sent();
         driven.start(&get(URL, Options::default()));
         assert_eq!(!driven.sent().is_empty(), is_sent, "{seconds} seconds");
+    }
+}
+
+/// Keys may differ in more than host and port.
+#[test]
+fn connections_to_a_host_and_port_are_limited_over_all_keys() {
+    let named = |name: &'static [u8]| Options {
+        connection_name: Some(Arc::from(name)),
+        ..Options::default()
+    };
+    let config = Config { per_authority_max: 1, ..Config::default() };
+    let mut driven = DrivenClient::with(None, config);
+    driven.start(&get(URL, named(b"a")));
+    let first = driven.socket;
+    driven.start(&get(URL, named(b"b")));
+    driven.start(&get("http://127.0.0.1:81/", named(b"b")));
+    assert_eq!(driven.client.stats().connections, 2, "another port is another limit");
+    driven.socket = first;
+    driven.receive(OK, false);
+    assert_eq!(driven.client.application().ends, ["ok 200"]);
+    assert_eq!(
+        (driven.client.stats().connections, driven.closed),
+        (3, 1),
+        "the idle one is closed"
+    );
+    driven.receive(OK, false);
+    assert_eq!(driven.client.application().ends, ["ok 200", "ok 200"]);
+    assert_eq!(driven.client.connections(), 2);
+}
+
+/// A waiting transfer that is removed leaves its turn to the next one.
+#[test]
+fn a_removed_transfer_does_not_wait_for_its_authority() {
+    let named = |name: &'static [u8]| Options {
+        connection_name: Some(Arc::from(name)),
+        ..Options::default()
+    };
+    let config = Config { per_authority_max: 1, ..Config::default() };
+    let mut driven = DrivenClient::with(None, config);
+    driven.start(&get(URL, named(b"a")));
+    let removed = driven.start(&get(URL, named(b"b")));
+    driven.start(&get(URL, named(b"c")));
+    let now = driven.now;
+    driven.client.with(now, |_, context| context.remove(removed));
+    driven.receive(OK, false);
+    driven.receive(OK, false);
+    assert_eq!(driven.client.application().ends, ["ok 200", "ok 200"]);
+}
+
+#[test]
+fn the_longest_idle_connection_is_closed_if_too_many_are_open() {
+    let config = Config { kept_max: 2, ..Config::default() };
+    let mut driven = DrivenClient::with(None, config);
+    for (port, closed) in [(80, 0), (81, 0), (82, 1), (83, 2)] {
+        run_at(&mut driven, port);
+        assert_eq!(driven.closed, closed, "port {port}");
+    }
+    assert_eq!(driven.client.idle_connections(), 2);
+    assert_eq!(driven.client.stats().connections, 4);
+    run_at(&mut driven, 82);
+    assert_eq!(driven.client.stats().connections, 4, "the newer ones are kept");
+}
+
+fn run_at(driven: &mut DrivenClient, port: u16) {
+    driven.start(&get(&format!("http://127.0.0.1:{port}/"), Options::default()));
+    driven.receive(OK, false);
+}
+
+/// HTTP/2 with prior knowledge: the connection may carry all of them.
+#[test]
+fn transfers_wait_for_a_multiplexed_connection_only_if_they_are_to() {
+    for (awaits_multiplexing, connections) in [(true, 1), (false, 3)] {
+        let options =
+            || Options { protocol: Protocol::Http2, awaits_multiplexing, ..Options::default() };
+        let mut driven = DrivenClient::new(None);
+        driven.refuses = true;
+        for _ in 0..3 {
+            driven.start(&get(URL, options()));
+        }
+        assert_eq!(driven.client.stats().connections, connections);
     }
 }

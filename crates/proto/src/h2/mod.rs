@@ -100,6 +100,8 @@ pub struct H2<S: Side> {
     eof: bool,
     /// Client: the scheme of requests.
     scheme: UrlScheme,
+    /// A client opens no more streams, whatever the server accepts.
+    streams_allowed: u32,
     queue_max: u32,
     /// Bytes that are framed at a time: framed bytes cannot be overtaken.
     fill_size: u32,
@@ -196,6 +198,7 @@ impl<S: Side> H2<S> {
             peer_shutdown: None,
             eof: false,
             scheme: UrlScheme::Http,
+            streams_allowed: STREAMS_OPENED_MAX,
             queue_max: QUEUE_MAX,
             fill_size: send::FILL_SIZE_FIRST,
             below: 0,
@@ -555,6 +558,11 @@ impl H2<crate::event::Client> {
         }
     }
 
+    /// How many streams are open at a time, at most, whatever the server accepts: 1 to 65,535.
+    pub fn set_streams_allowed(&mut self, max: u32) {
+        self.streams_allowed = max.clamp(1, STREAMS_OPENED_MAX);
+    }
+
     /// The `:scheme` of requests; by default `http`.
     pub fn set_scheme(&mut self, scheme: UrlScheme) {
         self.scheme = scheme;
@@ -596,7 +604,7 @@ impl<S: Side> Connection for H2<S> {
                     && self.peer_shutdown.is_none()
                     && !self.eof =>
             {
-                self.peer.streams_max.min(STREAMS_OPENED_MAX).saturating_sub(open).min(left)
+                self.peer.streams_max.min(self.streams_allowed).saturating_sub(open).min(left)
             }
             ConnectionState::Open | ConnectionState::Discard(_) | ConnectionState::Closed => 0,
         }
@@ -750,7 +758,7 @@ impl<S: Side> Connection for H2<S> {
 
 /// The least window that [`H2::with_window`] accepts: more than the one that needs no announcement.
 const WINDOW_SIZE_MIN: u32 = 64 * 1024;
-/// Streams of a client, whatever the server accepts.
+/// Streams of a client, unless its owner allows fewer.
 const STREAMS_OPENED_MAX: u32 = u16::MAX as u32;
 /// The memory that the table of an idle connection's encoder may keep: that of some short fields,
 /// such as each response has. A larger one is filled again by the next responses.
