@@ -186,9 +186,10 @@ pub unsafe extern "C" fn curl_easy_getinfo(
     guard(CurlCode::OutOfMemory.number(), || {
         // SAFETY: by the contract.
         let known = unsafe { easy(handle) };
-        let Some(known) = known.filter(|_| !to.is_null()) else {
-            return CurlCode::BadFunctionArgument.number();
-        };
+        let Some(known) = known else { return CurlCode::BadFunctionArgument.number() };
+        if to.is_null() {
+            return CurlCode::UnknownOption.number();
+        }
         match known.easy.info(InfoId(info), &CFunctions) {
             Ok(value) => {
                 // SAFETY: by the contract.

@@ -82,8 +82,11 @@ impl CurlHandle {
     /// It is from [`CurlHandle::create`], and not used any more.
     pub(crate) unsafe fn free(handle: *mut Self) {
         // SAFETY: by the contract it is ours and alive.
-        let mut handle = unsafe { Box::from_raw(handle) };
-        handle.magic = 0;
+        let magic = unsafe { &raw mut (*handle).magic };
+        // SAFETY: as above. A later use of the address is likely to find no handle.
+        unsafe { magic.write_volatile(0) };
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(handle) });
     }
 }
 
@@ -105,8 +108,11 @@ impl CurlMultiHandle {
     /// It is from [`CurlMultiHandle::create`], and not used any more.
     pub(crate) unsafe fn free(handle: *mut Self) {
         // SAFETY: by the contract it is ours and alive.
-        let mut handle = unsafe { Box::from_raw(handle) };
-        handle.magic = 0;
+        let magic = unsafe { &raw mut (*handle).magic };
+        // SAFETY: as above. A later use of the address is likely to find no handle.
+        unsafe { magic.write_volatile(0) };
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(handle) });
     }
 }
 
@@ -122,8 +128,11 @@ impl CurlShareHandle {
     /// It is from [`CurlShareHandle::create`], and not used any more.
     pub(crate) unsafe fn free(share: *mut Self) {
         // SAFETY: by the contract it is ours and alive.
-        let mut share = unsafe { Box::from_raw(share) };
-        share.magic = 0;
+        let magic = unsafe { &raw mut (*share).magic };
+        // SAFETY: as above. A later use of the address is likely to find no handle.
+        unsafe { magic.write_volatile(0) };
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(share) });
     }
 }
 

@@ -126,17 +126,44 @@ pub unsafe extern "C" fn curl_unescape(text: *const c_char, len: c_int) -> *mut 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_strequal(a: *const c_char, b: *const c_char) -> c_int {
     // SAFETY: by the contract.
-    guard(0, || str_equal(unsafe { bytes(a) }, unsafe { bytes(b) }).into())
+    let (a, b) = (unsafe { CBytes::of(a) }, unsafe { CBytes::of(b) });
+    guard(0, || str_equal(a, b).into())
 }
 
 /// As [`curl_strequal`], for at most `max` bytes.
 ///
 /// # Safety
-/// As [`curl_strequal`].
+/// Both are `NULL`, strings, or bytes that are readable up to the first difference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_strnequal(a: *const c_char, b: *const c_char, max: usize) -> c_int {
     // SAFETY: by the contract.
-    guard(0, || str_nequal(unsafe { bytes(a) }, unsafe { bytes(b) }, max).into())
+    let (a, b) = (unsafe { CBytes::of(a) }, unsafe { CBytes::of(b) });
+    guard(0, || str_nequal(a, b, max).into())
+}
+
+/// The bytes of a string up to its NUL, each read when it is needed.
+struct CBytes(*const u8);
+
+impl CBytes {
+    /// # Safety
+    /// `text` is `NULL`, or each byte that [`Iterator::next`] reads is readable.
+    unsafe fn of(text: *const c_char) -> Option<Self> {
+        (!text.is_null()).then_some(Self(text.cast()))
+    }
+}
+
+impl Iterator for CBytes {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        // SAFETY: by the contract of `of` it is readable.
+        let byte = unsafe { self.0.read() };
+        if byte == 0 {
+            return None;
+        }
+        self.0 = self.0.wrapping_add(1);
+        Some(byte)
+    }
 }
 
 /// The value of an environment variable.

@@ -27,7 +27,8 @@ impl Easy {
         text: Option<&[u8]>,
         border: &dyn CBorder,
     ) -> Result<bool, CurlCode> {
-        if text.is_some_and(|text| text.len() > TEXT_SIZE_MAX) {
+        let is_own = matches!(id, Id::COOKIEFILE | Id::COOKIELIST);
+        if is_own && text.is_some_and(|text| text.len() > TEXT_SIZE_MAX) {
             let is_command = id == Id::COOKIELIST;
             if is_command && self.with_state(|state| state.cookies.is_off()) {
                 self.with_state(|state| state.cookies.enable());

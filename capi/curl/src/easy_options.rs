@@ -120,15 +120,15 @@ impl EasyOptions {
                 return Err(CurlCode::UnknownOption);
             }
             Id::EGDSOCKET | Id::RANDOM_FILE => return Ok(()),
-            _ if text.is_some_and(|text| text.len() > TEXT_SIZE_MAX) => {
-                return Err(CurlCode::BadFunctionArgument);
-            }
             Id::PROTOCOLS_STR | Id::REDIR_PROTOCOLS_STR => {
                 let mask = mask_of(text.ok_or(CurlCode::BadFunctionArgument)?)?;
                 let is_first = id == Id::PROTOCOLS_STR;
                 let id = if is_first { Id::PROTOCOLS } else { Id::REDIR_PROTOCOLS };
                 self.values.set(id, OptionValue::Number(mask));
                 return Ok(());
+            }
+            _ if text.is_some_and(|text| text.len() > TEXT_SIZE_MAX) => {
+                return Err(CurlCode::BadFunctionArgument);
             }
             Id::SSLENGINE if text.is_some_and(|text| !text.is_empty()) => {
                 return Err(CurlCode::SslEngineNotFound);

@@ -26,6 +26,7 @@ use crate::hop_head::{first_method, write_head};
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::info::TransferInfo;
+use crate::line_ends;
 use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
 use crate::proxy_choice::ProxyRoute;
@@ -65,6 +66,7 @@ impl Multi {
                 }
             };
             refuse_unsupported(&state.options)?;
+            line_ends::refuse_in_options(&state.options.values)?;
             let target = state.secured(target?)?;
             state.info.effective_url.clone_from(&target.url);
             let values = &state.options.values;
@@ -112,7 +114,7 @@ impl Multi {
         if Self::connects_only(easy) {
             return self.start_connect_only(easy, options);
         }
-        let custom = custom_fields(easy, border);
+        let custom = custom_fields(easy, border)?;
         let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
         let origin = origin.unwrap_or_default();
         if options.tunnel.is_some() {
@@ -153,7 +155,7 @@ impl Multi {
     ) -> Result<(), Failure> {
         let mut options = easy.with_state(|state| self.client_options(state))?;
         self.select_route(easy, &mut options, border)?; // as for CONNECT, or it is not found again
-        self.start_request(easy, options, &custom_fields(easy, border), tunnel, border)
+        self.start_request(easy, options, &custom_fields(easy, border)?, tunnel, border)
     }
 
     /// Sends the current request: on the connection of `tunnel`, or on any.
@@ -352,11 +354,13 @@ impl Multi {
 }
 
 /// `CURLOPT_HTTPHEADER` and `CURLOPT_PROXYHEADER`.
-fn custom_fields(easy: &Easy, border: &dyn CBorder) -> [CustomFields; 2] {
-    [Id::HTTPHEADER, Id::PROXYHEADER].map(|id| match easy.pointer(id) {
+fn custom_fields(easy: &Easy, border: &dyn CBorder) -> Result<[CustomFields; 2], Failure> {
+    let fields = [Id::HTTPHEADER, Id::PROXYHEADER].map(|id| match easy.pointer(id) {
         list if list.is_null() => CustomFields::default(),
         list => CustomFields::new(border.list(list)),
-    })
+    });
+    line_ends::refuse_in_fields(&fields)?;
+    Ok(fields)
 }
 
 /// The bytes of a body that is in memory.

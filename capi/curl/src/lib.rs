@@ -56,6 +56,7 @@ mod request_head;
 
 mod document;
 mod failure;
+mod line_ends;
 mod refused_socket;
 
 mod codings;

@@ -47,7 +47,7 @@ pub(crate) fn check(id: Id, value: i64) -> Result<(), CurlCode> {
         }
         Id::HTTP_VERSION => 0..=HTTP_VERSION_MAX,
         Id::SSLVERSION | Id::PROXY_SSLVERSION => return check_tls_versions(value),
-        Id::HTTPAUTH | Id::PROXYAUTH if auth_schemes(value) == 0 && value != 0 => {
+        Id::HTTPAUTH | Id::PROXYAUTH if !has_scheme(value) && value != 0 => {
             return Err(CurlCode::NotBuiltIn);
         }
         // It is kept in 8 bits.
@@ -64,13 +64,9 @@ pub(crate) fn check(id: Id, value: i64) -> Result<(), CurlCode> {
     }
 }
 
-/// The authentication schemes of a mask that are built in. A mask of `CURLAUTH_ONLY` alone, or of
-/// unknown schemes, has none.
-pub(crate) fn auth_schemes(mask: i64) -> u32 {
-    match bits(mask) {
-        AUTH_DIGEST_IE => AUTH_DIGEST,
-        mask => mask & AUTH_BUILT_IN,
-    }
+/// True if a mask has a scheme that may be built in; libcurl accepts bits that it does not know.
+fn has_scheme(mask: i64) -> bool {
+    bits(mask) & !(AUTH_ONLY | AUTH_NTLM_WB) != 0
 }
 
 /// The bits of a mask of authentication schemes, as the application has set them.
@@ -102,19 +98,11 @@ const SECONDS_MAX: i64 = i32::MAX as i64 / 1000;
 const HTTP_VERSION_MAX: i64 = 5;
 
 const AUTH_BASIC: u32 = 1;
-const AUTH_DIGEST: u32 = 1 << 1;
 const AUTH_NEGOTIATE: u32 = 1 << 2;
-const AUTH_NTLM: u32 = 1 << 3;
-const AUTH_DIGEST_IE: u32 = 1 << 4;
-const AUTH_BEARER: u32 = 1 << 6;
-const AUTH_AWS_SIGV4: u32 = 1 << 7;
-const AUTH_BUILT_IN: u32 = AUTH_BASIC
-    | AUTH_DIGEST
-    | AUTH_NEGOTIATE
-    | AUTH_NTLM
-    | AUTH_DIGEST_IE
-    | AUTH_BEARER
-    | AUTH_AWS_SIGV4;
+/// NTLM by a helper program, which is not built in.
+const AUTH_NTLM_WB: u32 = 1 << 5;
+/// `CURLAUTH_ONLY`.
+const AUTH_ONLY: u32 = 1 << 31;
 
 #[cfg(test)]
 mod tests {
