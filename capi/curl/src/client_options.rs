@@ -1,5 +1,8 @@
 //! What the client needs to know of a request besides its bytes.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +19,7 @@ use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::proxy_choice::{ProxyScheme, ProxyServer};
 use crate::transfer::EasyTransfer;
+use crate::values::OptionValues;
 
 impl Multi {
     /// The options of the current request.
@@ -56,13 +60,13 @@ impl Multi {
             awaits_multiplexing: self.options.borrow().multiplexes && values.is_on(Id::PIPEWAIT),
             fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
-            connection_name: connection_name(transfer),
+            connection_name: connection_name(transfer, values),
             tunnel: transfer.route.tunnels.then(|| tunnel_name(transfer)),
             proxies: transfer.route.socks.as_ref().map(socks_settings).transpose()?,
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls: is_secure.then(|| self.tls(state)).transpose()?,
             protocol,
-            unix_socket: unix_socket.map(|path| String::from_utf8_lossy(path).into_owned().into()),
+            unix_socket: unix_socket.map(|path| PathBuf::from(OsStr::from_bytes(path))),
             leniency,
             profile: ResponseProfile::Libcurl,
             ..Options::default()
@@ -74,9 +78,23 @@ impl Multi {
 const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
 
 /// Connections of NTLM have a lane; those to proxies serve no requests to the proxy's host itself.
-fn connection_name(transfer: &EasyTransfer) -> Option<Arc<[u8]>> {
+/// Functions that may refuse a socket have connections of their own: each is called for every
+/// socket that serves its transfers.
+fn connection_name(transfer: &EasyTransfer, values: &OptionValues) -> Option<Arc<[u8]>> {
     let lane = transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name));
-    lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])))
+    let name = lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])));
+    let hooks =
+        [(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA), (Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA)];
+    if hooks.iter().all(|(function, _)| values.pointer(*function).is_null()) {
+        return name;
+    }
+    let mut name = name.map_or_else(Vec::new, |name| name.to_vec());
+    for (function, data) in hooks {
+        for pointer in [values.pointer(function), values.pointer(data)] {
+            name.extend_from_slice(&pointer.0.addr().to_ne_bytes());
+        }
+    }
+    Some(name.into())
 }
 
 /// Names the proxy that the tunnel leads through, and the login that it was opened with.

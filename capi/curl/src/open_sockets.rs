@@ -1,7 +1,9 @@
 //! The open sockets of a multi handle, by the client's name and by descriptor.
 
+use std::ffi::c_void;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicPtr;
 
 use fulmar_drive::SocketId;
 
@@ -59,6 +61,41 @@ impl OpenSockets {
         let socket = self.sockets.get_mut(position(fd))?.take()?;
         self.descriptors[socket.id.index as usize].take_if(|known| *known == fd);
         Some(socket)
+    }
+}
+
+/// The open sockets of a client that may go to another thread.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSockets(Vec<SharedSocket>);
+
+#[derive(Debug)]
+struct SharedSocket {
+    id: SocketId,
+    fd: RawFd,
+    local: Option<SocketAddr>,
+    close: [AtomicPtr<c_void>; 2],
+}
+
+impl From<OpenSockets> for SharedSockets {
+    fn from(open: OpenSockets) -> Self {
+        let shared = |OpenSocket { id, fd, local, close: (function, user) }| SharedSocket {
+            id,
+            fd,
+            local,
+            close: [function, user].map(|pointer| AtomicPtr::new(pointer.0)),
+        };
+        Self(open.sockets.into_iter().flatten().map(shared).collect())
+    }
+}
+
+impl From<SharedSockets> for OpenSockets {
+    fn from(shared: SharedSockets) -> Self {
+        let mut open = Self::default();
+        for SharedSocket { id, fd, local, close } in shared.0 {
+            let [function, user] = close.map(|pointer| CPointer(pointer.into_inner()));
+            open.insert(OpenSocket { id, fd, local, close: (function, user) });
+        }
+        open
     }
 }
 

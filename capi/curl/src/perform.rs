@@ -36,7 +36,12 @@ impl Easy {
         let shared = share.clients.take().unwrap_or_else(SharedClient::new);
         let own = multi.exchange_client(shared);
         let result = self.perform_in(&multi, border);
-        share.clients.put(multi.exchange_client(own));
+        let surplus = share.clients.put(multi.exchange_client(own));
+        if let Some(surplus) = surplus {
+            surplus.close(border);
+        }
+        // Its number is one of that client.
+        self.with_state(|state| state.info.socket = None);
         result
     }
 
@@ -85,6 +90,9 @@ impl Easy {
     /// There is no transfer, or a callback fails.
     pub fn pause(self: &Rc<Self>, bits: i32, border: &dyn CBorder) -> Result<(), CurlCode> {
         let multi = self.multi().ok_or(CurlCode::BadFunctionArgument)?;
+        if multi.is_poisoned() {
+            return Err(CurlCode::FailedInit);
+        }
         let (sends, receives) = (bits & PAUSE_SEND == 0, bits & PAUSE_RECV == 0);
         self.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {

@@ -98,7 +98,9 @@ impl DataShare {
         border.lock(self.lock_call(&self.lock_function), CPointer::NULL, kind);
         let is_used = self.is_used();
         if !is_used {
-            self.clients.close();
+            for client in self.clients.take_all() {
+                client.close(border);
+            }
         }
         border.unlock(self.lock_call(&self.unlock_function), CPointer::NULL, kind);
         match is_used {

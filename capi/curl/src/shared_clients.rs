@@ -13,6 +13,7 @@ use fulmar_drive::{ExternalLoop, Reactor};
 use fulmar_tls::ClientTls;
 
 use crate::events::EventQueue;
+use crate::open_sockets::SharedSockets;
 
 /// A client between the transfers of two handles.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct SharedClient {
     pub(crate) tls: Vec<ClientTls>,
     /// The descriptors that are waited for, such as those of the resolver.
     pub(crate) watched: Vec<(RawFd, i32)>,
+    /// Its sockets.
+    pub(crate) open: SharedSockets,
 }
 
 /// The clients that no thread uses.
@@ -33,23 +36,17 @@ impl SharedClients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Keeps a client, and at most [`CLIENTS_MAX`]: the connections of the others are closed.
-    pub(crate) fn put(&self, client: SharedClient) {
+    /// Keeps a client, and at most [`CLIENTS_MAX`]: the surplus one is returned.
+    pub(crate) fn put(&self, client: SharedClient) -> Option<SharedClient> {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let surplus = (clients.len() == CLIENTS_MAX).then(|| clients.remove(0));
         clients.push(client);
-        drop(clients);
-        if let Some(surplus) = surplus {
-            surplus.reactor.end();
-        }
+        surplus
     }
 
-    /// Closes all connections.
-    pub(crate) fn close(&self) {
-        let clients = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        for client in clients {
-            client.reactor.end();
-        }
+    /// Removes all clients.
+    pub(crate) fn take_all(&self) -> Vec<SharedClient> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

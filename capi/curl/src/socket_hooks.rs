@@ -29,8 +29,6 @@ struct SocketHooks {
 }
 
 impl SocketHooks {
-    const NONE: Self = Self { open: NO_CALL, prepare: NO_CALL, close: NO_CALL };
-
     fn of(options: &EasyOptions) -> Self {
         let call =
             |function, data| (options.values.pointer(function), options.values.pointer(data));
@@ -63,10 +61,12 @@ impl Multi {
     }
 
     fn open_socket(&self, id: SocketId, mut endpoint: Endpoint, border: &dyn CBorder) {
-        let hooks = match self.easy_of_socket(id) {
-            Some(easy) => easy.with_state(|state| SocketHooks::of(&state.options)),
-            None => SocketHooks::NONE,
+        // Without a transfer there is no function that could refuse it; nothing needs it either.
+        let Some(easy) = self.easy_of_socket(id) else {
+            let unused = io::Error::other(RefusedSocket(CurlCode::CouldntConnect));
+            return self.reactor.borrow_mut().fail_connect(id, unused);
         };
+        let hooks = easy.with_state(|state| SocketHooks::of(&state.options));
         let fd = match hooks.open {
             (function, _) if function.is_null() => OutgoingSocket::open(&endpoint),
             (function, user) => self
