@@ -292,8 +292,11 @@ impl Easy {
     ) -> Result<(Rc<Multi>, TransferId, SocketId, bool), CurlCode> {
         let lender = self.with_state(|state| state.connection.as_ref()?.multi.upgrade());
         let multi = lender.unwrap_or_else(|| self.private(|| Multi::new(CPointer::NULL)));
-        if multi.is_calling() {
+        if multi.is_calling() || self.multi().is_some_and(|multi| multi.is_calling()) {
             return Err(CurlCode::RecursiveApiCall);
+        }
+        if multi.is_poisoned() {
+            return Err(CurlCode::FailedInit);
         }
         let state = self.state.borrow();
         let connects_only = state.options.values.is_on(Id::CONNECT_ONLY);

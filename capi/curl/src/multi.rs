@@ -434,6 +434,11 @@ impl Multi {
         self.is_poisoned.set(true);
     }
 
+    /// True if a function has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.get()
+    }
+
     fn refuse_recursion(&self) -> Result<(), MultiCode> {
         match (self.is_poisoned.get(), self.is_calling.get()) {
             (true, _) => Err(MultiCode::InternalError),

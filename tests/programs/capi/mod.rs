@@ -178,6 +178,17 @@ fn lifetimes_are_those_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// `NULL` and foreign handles, numbers out of range, callbacks that fail or use their own handle,
+/// texts of megabytes, limits of time at their borders: the same codes, and no crash.
+#[test]
+fn misuse_has_the_codes_of_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("misuse", &[format!("http://{address}/echo")]);
+    assert!(original.contains("# limits_of_time\n"), "{original}");
+    assert!(!original.contains("\nsignal "), "{original}");
+    assert_eq!(ours, original);
+}
+
 #[test]
 fn printf_family_prints_as_in_libcurl() {
     let [original, ours] = both("printf", &[]);
@@ -277,6 +288,15 @@ fn sockets_are_opened_and_closed_by_the_application() {
     let address = serve(Vec::new());
     let [original, ours] = both("hooks", &[format!("http://{address}/")]);
     assert!(original.contains("recv 0 44 'HTTP/1.1 200 OK'"), "{original}");
+    assert_eq!(ours, original);
+}
+
+/// Functions for sockets of several handles of one server, added together and in a share.
+#[test]
+fn every_socket_passes_the_functions_of_its_transfer() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("filters", &[format!("http://{address}/")]);
+    assert!(original.starts_with("results 0 7 0, opened 0, refused 1"), "{original}");
     assert_eq!(ours, original);
 }
 
