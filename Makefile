@@ -18,7 +18,7 @@ PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring conformance-h2 conformance-curl bench build build-tests capi dist fuzz deny features fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring conformance-h2 conformance-curl conformance-curl-memory bench build build-tests capi dist fuzz deny features fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ conformance-h2: build ## h2spec, and clients of Go and Python against serve (ins
 	scripts/setup-go
 	scripts/setup-pip
 	conformance/h2/run $(FULMAR) $(TARGET_DIR)/conformance/h2
+
+conformance-curl-memory: tools ## A sample of curl's own tests over libcurl.so.4 in valgrind
+	scripts/setup-curl-tests
+	scripts/build-capi $(PROFILE)
+	conformance/curl/run $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl \
+	  --valgrind
 
 conformance-curl: tools ## curl's own tests over libcurl.so.4 (installs Debian packages that are missing)
 	scripts/setup-curl-tests

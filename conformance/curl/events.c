@@ -33,8 +33,10 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *s
             watched[at] = watched[--count];
         return 0;
     }
-    if (at == count && ++count > WATCHED_MAX)
+    if (at == WATCHED_MAX)
         return -1;
+    if (at == count)
+        count++;
     watched[at].fd = fd;
     watched[at].events = (short)((what & CURL_POLL_IN ? POLLIN : 0) |
                                  (what & CURL_POLL_OUT ? POLLOUT : 0));

@@ -3,7 +3,10 @@
  * The program's links in src/ and tests/libtest/ lead here; the program itself is in .libs beside
  * the link. CURL_TESTS_LIBRARY is the directory of the library, CURL_TESTS_SECONDS the time limit:
  * the alarm survives exec, and ends the program without a second process. CURL_TESTS_PRELOAD is a
- * library to preload into the tool. */
+ * library to preload into the tool.
+ *
+ * With CURL_TESTS_VALGRIND the program runs in valgrind, which writes a file for each process to
+ * that directory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +18,13 @@ int main(int argc, char **argv)
     const char *seconds = getenv("CURL_TESTS_SECONDS");
     const char *name = strrchr(argv[0], '/');
     const char *preload = getenv("CURL_TESTS_PRELOAD");
-    char program[4096];
+    const char *reports = getenv("CURL_TESTS_VALGRIND");
+    char program[4096], report[4096];
+    char *valgrind[] = {"valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
+                        "--errors-for-leak-kinds=definite", "--num-callers=30", report, program};
+    const size_t words = sizeof valgrind / sizeof *valgrind;
+    char **checked = calloc(words + (size_t)argc, sizeof *checked);
 
-    (void)argc;
     if (!library || !seconds || !name) {
         fprintf(stderr, "launch: needs CURL_TESTS_LIBRARY, CURL_TESTS_SECONDS and a path\n");
         return 126;
@@ -27,6 +34,12 @@ int main(int argc, char **argv)
     if (preload && !strcmp(name, "/curl"))
         setenv("LD_PRELOAD", preload, 1);
     alarm((unsigned)atoi(seconds));
+    if (reports && checked) {
+        snprintf(report, sizeof report, "--log-file=%s%s.%%p", reports, name);
+        memcpy(checked, valgrind, sizeof valgrind);
+        memcpy(checked + words, argv + 1, (size_t)argc * sizeof *argv); /* with the NULL */
+        execvp(*checked, checked);
+    }
     execv(program, argv);
     perror(program);
     return 126;

@@ -25,6 +25,7 @@ OTHER_FEATURES = {"debug", "unittest", "TrackMemory", "dict", "ftp", "ftps", "go
                   "telnet", "tftp"}
 TEST_SECONDS = 30
 RUN_SECONDS = 1500
+VALGRIND_SLOWNESS = 8
 
 
 def section(text, name):
@@ -66,21 +67,29 @@ def farm(tree, place):
     return tests
 
 
-def check_library(tree, library):
-    """Ends the run unless the tool and a libtest load the library of that directory."""
+def check_library(tree, library, preload=None):
+    """Ends the run unless the tool and a libtest load the library of that directory, and the tool
+    what is to be preloaded: the dynamic linker only warns if it is missing."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(library), "LD_TRACE_LOADED_OBJECTS": "1"}
     for program in ("src/.libs/curl", "tests/libtest/.libs/lib500"):
         loads = subprocess.run([tree / program], env=environment, capture_output=True, text=True)
         if f"libcurl.so.4 => {library}/libcurl.so.4 " not in loads.stdout:
             sys.exit(f"{program} does not load {library}/libcurl.so.4:\n{loads.stdout}")
+    if preload:
+        environment["LD_PRELOAD"] = str(preload)
+        loads = subprocess.run([tree / "src/.libs/curl"], env=environment, capture_output=True,
+                               text=True)
+        if str(preload) not in loads.stdout:
+            sys.exit(f"the tool does not load {preload}:\n{loads.stdout}{loads.stderr}")
 
 
 class Shard(threading.Thread):
     """One run of runtests.pl over a part of the tests."""
 
-    def __init__(self, tree, library, logs, tests, seed, preload):
+    def __init__(self, tree, library, logs, tests, seed, preload, valgrind):
         super().__init__()
         self.tree, self.library, self.logs, self.preload = tree, library, logs, preload
+        self.valgrind = valgrind
         self.tests, self.seed = tests, seed
         self.passed, self.failed, self.skipped = set(), {}, {}
 
@@ -90,9 +99,12 @@ class Shard(threading.Thread):
 
     def runtests(self, tests):
         """Runs the tests in the farm, and reads the output as it comes."""
+        slowness = VALGRIND_SLOWNESS if self.valgrind else 1
         environment = {**os.environ, "CURL_TESTS_LIBRARY": str(self.library), "srcdir": ".",
-                       "CURL_TESTS_SECONDS": str(TEST_SECONDS), "LC_ALL": "C",
+                       "CURL_TESTS_SECONDS": str(TEST_SECONDS * slowness), "LC_ALL": "C",
                        "LOCPATH": str(self.tree / "locale")}
+        if self.valgrind:
+            environment["CURL_TESTS_VALGRIND"] = str(self.valgrind)
         if self.preload:
             environment["CURL_TESTS_PRELOAD"] = str(self.preload)
         command = ["perl", "-I.", "runtests.pl", "-n", "-a", "-p", f"--seed={self.seed}"]
@@ -100,7 +112,7 @@ class Shard(threading.Thread):
         run = subprocess.Popen(command, cwd=tests, env=environment, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                text=True, encoding="latin-1", start_new_session=True)
-        limit = threading.Timer(RUN_SECONDS, os.killpg, (run.pid, signal.SIGKILL))
+        limit = threading.Timer(RUN_SECONDS * slowness, os.killpg, (run.pid, signal.SIGKILL))
         limit.start()
         self.read(run.stdout)
         run.wait()
@@ -138,19 +150,21 @@ class Shard(threading.Thread):
         (self.logs / f"{test}.log").write_text("".join(lines), encoding="latin-1")
 
 
-def run(tree, library, logs, tests, shards, events=False):
+def run(tree, library, logs, tests, shards, events=False, valgrind=None):
     """Runs the tests; returns what passed, and what failed and was skipped with the reason.
 
-    With `events`, the tool performs its transfers over the event interface.
+    With `events`, the tool performs its transfers over the event interface. With `valgrind`, a
+    directory, the programs run in valgrind, which writes its reports there.
     """
     tree = tree.resolve()
     library = pathlib.Path(library).resolve() if library else tree / "lib/.libs"
-    check_library(tree, library)
-    shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
-    tests = sorted(tests)
     preload = tree / "events.so" if events else None
-    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i, preload)
+    check_library(tree, library, preload)
+    for place in filter(None, (logs, valgrind)):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+    tests = sorted(tests)
+    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i, preload, valgrind)
              for i in range(shards) if tests[i::shards]]
     for part in parts:
         part.start()
