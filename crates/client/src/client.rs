@@ -17,7 +17,7 @@ use fulmar_semantics::cookies::Jar;
 use crate::application::{Application, Context};
 use crate::connection_data::{ConnectionData, ConnectionProgress};
 use crate::connection_handler::ConnectionHandler;
-use crate::connection_key::{Hashed, Route};
+use crate::connection_key::Hashed;
 use crate::error::Error;
 use crate::lost_exchange::failure;
 use crate::options::{Config, Options};
@@ -598,7 +598,7 @@ impl<A: Application> Client<A> {
         }
         if data.stage == ConnectionProgress::Opening {
             let known = self.core.state.pool.get(data.origin());
-            let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
+            let tunnel = known.is_some_and(|k| k.key.key().route.proxy().is_some());
             let error = match end {
                 End::Failed(error) if tunnel => Error::Proxy(error),
                 end => failure(end),

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use fulmar_engine::KeepAlive;
@@ -22,12 +22,16 @@ pub struct Key {
     pub port: u16,
     /// The route to the host.
     pub route: Route,
+    /// Host and port that the route ends at, if they are not those above.
+    pub connect_to: Option<(Box<str>, u16)>,
     /// TLS with everything that it depends on; `None`: plain HTTP.
     pub tls: Option<ClientTls>,
     /// Credentials that bind the connection itself, not the request.
     pub credentials: Option<Arc<[u8]>>,
     /// The addresses to connect to, if they are not those of the name.
     pub addresses: Option<Arc<[SocketAddr]>>,
+    /// Those of the host, for a SOCKS proxy that gets an address instead of the name.
+    pub target_addresses: Option<Arc<[IpAddr]>>,
     /// The addresses of the name that are used; `None`: all.
     pub family: Option<IpVersion>,
     /// The local address.
@@ -60,9 +64,11 @@ impl Key {
             host: _,
             port,
             route,
+            connect_to,
             tls,
             credentials,
             addresses,
+            target_addresses,
             family,
             local,
             interface,
@@ -71,7 +77,7 @@ impl Key {
             leniency,
             profile,
         } = self;
-        let peer = (port, route, addresses, family);
+        let peer = (port, route, connect_to, addresses, target_addresses, family);
         let reading = (protocol, leniency, profile);
         (peer, tls, credentials, local, interface, keep_alive, reading)
     }
@@ -105,8 +111,37 @@ pub enum Route {
     Forward,
     /// Through a tunnel that a proxy opens.
     Tunnel(Arc<ProxyUrl>),
-    /// Through a tunnel that the application has opened: its name.
-    Opened(Arc<[u8]>),
+    /// The same, to a proxy on a Unix stream socket.
+    TunnelUnix(PathBuf, Arc<ProxyUrl>),
+    /// Through a tunnel that the application has opened.
+    Opened(OpenedTunnel),
+}
+
+/// A tunnel that the application has opened ([`crate::Client::start_in_tunnel`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OpenedTunnel {
+    /// Its name: tunnels with different names are never exchanged for each other.
+    pub name: Arc<[u8]>,
+    /// TLS of the connection that it leads through.
+    pub tls: Option<ClientTls>,
+}
+
+impl Route {
+    /// The proxy that opens a tunnel.
+    pub(crate) fn proxy(&self) -> Option<&ProxyUrl> {
+        match self {
+            Self::Tunnel(proxy) | Self::TunnelUnix(_, proxy) => Some(proxy),
+            Self::Direct | Self::Unix(_) | Self::Forward | Self::Opened(_) => None,
+        }
+    }
+
+    /// The Unix socket to connect to.
+    pub(crate) fn unix_path(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(path) | Self::TunnelUnix(path, _) => Some(path),
+            Self::Direct | Self::Forward | Self::Tunnel(_) | Self::Opened(_) => None,
+        }
+    }
 }
 
 /// The protocols that a connection may use.

@@ -62,12 +62,13 @@ mod tunnel;
 
 mod authorities;
 mod coalescing_index;
+mod first_hop;
 mod host_limits;
 mod pool;
 
 pub use application::{Application, Context, TransferEvent};
 pub use client::Client;
-pub use connection_key::{IpVersion, Key, Protocol, Route};
+pub use connection_key::{IpVersion, Key, OpenedTunnel, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_proto::h1::{ResponseProfile, VerbatimHead};
 pub use fulmar_semantics::proxy;

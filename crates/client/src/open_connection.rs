@@ -18,10 +18,11 @@ use crate::attempt::Attempt;
 use crate::client::{Client, timeouts};
 use crate::coalescing::{CoalesceResult, Wanted};
 use crate::connection_data::{ConnectionData, ConnectionProgress};
-use crate::connection_key::{Hashed, Key, Protocol, Route};
+use crate::connection_key::{Key, Protocol, Route};
 use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
-use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
+use crate::first_hop::{FirstHop, first_hop, first_name, leads_to_proxy, target, target_name};
+use crate::pool::{AddressState, Candidates};
 use crate::request::basic;
 use crate::state::{CONNECTED, Command, WAITED_FOR, lookup, position};
 use crate::timestamps::micros;
@@ -46,7 +47,7 @@ impl<A: Application> Client<A> {
                 return self.fail_all(now, origin, || Error::NoTunnel);
             }
             // Before others are closed for a new one: one of them may serve the origin.
-            let addresses = found.map(|found| &*found.addresses);
+            let addresses = found.and_then(|found| found.first_hop.as_deref());
             match self.coalesce(now, origin, addresses, Wanted::FreeStream) {
                 CoalesceResult::Coalesced => {
                     return self.core.state.commands.push_back(Command::Dispatch(origin));
@@ -71,24 +72,8 @@ impl<A: Application> Client<A> {
             }
             let state = &mut self.core.state;
             let known = state.pool.get(origin).expect(WAITED_FOR);
-            let proxy = proxy_needing_address(&known.key);
-            let (_, port) = destination(&known.key);
-            let given = known.key.key().addresses.as_ref().filter(|_| proxy.is_none());
-            let candidates = match (known.addresses, found, proxy) {
-                (AddressState::Unknown | AddressState::Literal(_), None, None)
-                    if let Some(given) = given =>
-                {
-                    Candidates::Given(Arc::clone(given))
-                }
-                (AddressState::Literal(_), _, Some(proxy)) | (_, Some(_), Some(proxy)) => {
-                    Candidates::One(proxy)
-                }
-                (AddressState::Literal(address), ..) => Candidates::One((address, port).into()),
-                (AddressState::Local, ..) => Candidates::Local,
-                (_, Some(found), None) => Candidates::Many(Arc::clone(&found.addresses), port),
-                (AddressState::Unknown | AddressState::Resolving(_), None, _) => {
-                    return state.ask(now, origin);
-                }
+            let Some(candidates) = candidates(known.key.key(), found) else {
+                return state.ask(now, origin);
             };
             if !self.attempt(now, origin, candidates, found) {
                 return;
@@ -98,8 +83,12 @@ impl<A: Application> Client<A> {
 
     /// The resolver has returned.
     pub(crate) fn handle_resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
-        let Some(asked) = self.take_resolving(origin) else { return }; // it has timed out
-        let family = self.core.state.pool.get(origin).and_then(|known| known.key.key().family);
+        let Some((asked, first_hop)) = self.take_resolving(origin) else { return }; // timed out
+        let Some(known) = self.core.state.pool.get_mut(origin) else { return }; // it was swept
+        let key = known.key.key();
+        let family = key.family;
+        let is_first = first_hop.is_none() && first_name(key).is_some();
+        let needs_more = is_first && target_name(key).is_some();
         let of_family: Vec<_>;
         let addresses = match (addresses, family) {
             (Ok(addresses), Some(family)) => {
@@ -110,13 +99,24 @@ impl<A: Application> Client<A> {
             (addresses, _) => addresses,
         };
         match addresses {
-            Ok([]) => self.fail_name(now, origin, ResolveError::NoAddress),
+            Ok([]) => self.fail_name(now, origin, is_first, ResolveError::NoAddress),
+            Ok(addresses) if needs_more => {
+                known.first_hop = Some(Arc::from(addresses));
+                self.core.state.ask(now, origin);
+                if let Some(known) = self.core.state.pool.get_mut(origin) {
+                    known.addresses = AddressState::Resolving(asked);
+                }
+            }
             Ok(addresses) => {
                 let name = micros(now - asked);
-                let found = Found { addresses: Arc::from(addresses), name };
+                let addresses = Some(Arc::from(addresses));
+                let found = match is_first {
+                    true => Found { first_hop: addresses, target: None, name },
+                    false => Found { first_hop, target: addresses, name },
+                };
                 self.open(now, origin, Some(&found));
             }
-            Err(error) => self.fail_name(now, origin, error),
+            Err(error) => self.fail_name(now, origin, is_first, error),
         }
     }
 
@@ -125,8 +125,12 @@ impl<A: Application> Client<A> {
         let state = &self.core.state;
         let Some(known) = state.pool.get(origin) else { return }; // swept: the timer is stale
         let AddressState::Resolving(asked) = known.addresses else { return };
-        let waiting =
-            if resolves_proxy_name(&known.key) { Waiting::ProxyName } else { Waiting::Name };
+        let key = known.key.key();
+        let is_first = known.first_hop.is_none() && first_name(key).is_some();
+        let waiting = match is_first && leads_to_proxy(key) {
+            true => Waiting::ProxyName,
+            false => Waiting::Name,
+        };
         let Some(span) = state.config.name_timeout else { return };
         let due = later(asked, span);
         if due > now {
@@ -140,23 +144,23 @@ impl<A: Application> Client<A> {
         self.fail_all(now, origin, || Error::TimedOut(waiting));
     }
 
-    /// When the resolver was started, if it runs; it counts as finished from now on.
-    fn take_resolving(&mut self, origin: usize) -> Option<Instant> {
+    /// When the resolver was started, if it runs, and what it has found before; it counts as
+    /// finished from now on.
+    fn take_resolving(&mut self, origin: usize) -> Option<(Instant, Option<Arc<[IpAddr]>>)> {
         let known = self.core.state.pool.get_mut(origin)?;
         let AddressState::Resolving(asked) = known.addresses else { return None };
         known.addresses = AddressState::Unknown;
-        Some(asked)
+        Some((asked, known.first_hop.take()))
     }
 
-    fn fail_name(&mut self, now: Instant, origin: usize, cause: ResolveError) {
+    fn fail_name(&mut self, now: Instant, origin: usize, is_first: bool, cause: ResolveError) {
         let known = self.core.state.pool.get(origin).expect("its addresses were just looked up");
         let key = known.key.clone();
-        self.fail_all(now, origin, || {
-            if !resolves_proxy_name(&key) {
-                return Error::Resolve(cause);
+        self.fail_all(now, origin, || match first_hop(key.key()) {
+            FirstHop::Name(host, port) if is_first && leads_to_proxy(key.key()) => {
+                Error::ResolveProxy(ProxyResolveError { host: host.into(), port, cause })
             }
-            let (host, port) = destination(&key);
-            Error::ResolveProxy(ProxyResolveError { host: host.into(), port, cause })
+            _ => Error::Resolve(cause),
         });
     }
 
@@ -190,7 +194,7 @@ impl<A: Application> Client<A> {
             racing: Vec::new(),
             tried: Vec::new(),
             began: now,
-            beyond: found.map(|found| Arc::clone(&found.addresses)),
+            beyond: found.and_then(|found| found.target.clone()),
             name: found.map_or(0, |found| found.name),
         };
         let at = position(state.attempts.insert(attempt));
@@ -209,8 +213,8 @@ impl<A: Application> Client<A> {
             return true; // the next failure makes room
         }
         let key = known.key.key();
-        let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
-            (Route::Unix(path), _) if attempt.next == 0 => (None, Peer::Unix(path.clone())),
+        let (address, peer) = match (key.route.unix_path(), attempt.candidates.get(attempt.next)) {
+            (Some(path), _) if attempt.next == 0 => (None, Peer::Unix(path.to_owned())),
             (_, Some(address)) => (Some(address), Peer::Ip(address)),
             (_, None) => return false,
         };
@@ -290,9 +294,9 @@ impl<A: Application> Client<A> {
         let origin = attempt.origin;
         let known = state.pool.get(origin).expect(CONNECTED);
         let exhausted = is_exhausted(&error);
-        let is_proxy = matches!(known.key.key().route, Route::Forward | Route::Tunnel(_));
-        let tried = match (&known.key.key().route, peer) {
-            (Route::Unix(path), _) => Tried::Unix(path.clone()),
+        let is_proxy = leads_to_proxy(known.key.key());
+        let tried = match (known.key.key().route.unix_path(), peer) {
+            (Some(path), _) => Tried::Unix(path.to_owned()),
             (_, Some(address)) => Tried::Ip(address),
             (_, None) => unreachable!("only a Unix path has no address"),
         };
@@ -319,17 +323,27 @@ impl<A: Application> Client<A> {
 /// Addresses as the resolver returned them.
 #[derive(Debug)]
 pub(crate) struct Found {
-    addresses: Arc<[IpAddr]>,
+    first_hop: Option<Arc<[IpAddr]>>,
+    /// Those of the host, for a proxy that gets one.
+    target: Option<Arc<[IpAddr]>>,
     /// The time that this took, in microseconds.
     name: u32,
 }
 
-/// True if this key's lookup is for the proxy's name, not the host's.
-fn resolves_proxy_name(key: &Hashed) -> bool {
-    match key.key().route {
-        Route::Forward => true,
-        Route::Tunnel(_) => proxy_needing_address(key).is_none(),
-        Route::Direct | Route::Unix(_) | Route::Opened(_) => false,
+/// The addresses to connect to; `None`: a name has to be resolved first.
+fn candidates(key: &Key, found: Option<&Found>) -> Option<Candidates> {
+    if target_name(key).is_some() && found.is_none_or(|found| found.target.is_none()) {
+        return None;
+    }
+    let first_hop = first_hop(key);
+    match (first_hop, &key.addresses, found.and_then(|found| found.first_hop.as_ref())) {
+        (FirstHop::Local, ..) => Some(Candidates::Local),
+        (_, Some(given), _) => Some(Candidates::Given(Arc::clone(given))),
+        (FirstHop::Address(address), ..) => Some(Candidates::One(address)),
+        (FirstHop::Name(_, port), _, Some(found)) => {
+            Some(Candidates::Many(Arc::clone(found), port))
+        }
+        (FirstHop::Name(..), _, None) => None,
     }
 }
 
@@ -352,18 +366,20 @@ pub(crate) fn layer(
         Some(tls) => Some(Box::new(tls.session_with_alpn(&key.host, &alpn(key.protocol, tls))?)),
         None => None,
     };
-    let Route::Tunnel(proxy) = &key.route else { return Ok(tls) };
-    let host = match (key.host.parse(), proxy.kind, beyond.as_deref()) {
+    let Some(proxy) = key.route.proxy() else { return Ok(tls) };
+    let (name, port) = target(key);
+    let addresses = key.target_addresses.as_deref().or(beyond.as_deref());
+    let host = match (name.parse(), proxy.kind, addresses) {
         (Ok(address), _, _) => host(address),
         (Err(_), ProxyKind::Socks5, Some([address, ..])) => host(*address),
         (Err(_), ProxyKind::Socks4, Some(addresses)) => {
             let ipv4 = addresses.iter().copied().find(IpAddr::is_ipv4);
             match ipv4 {
                 Some(address) => host(address),
-                None => Host::Domain(&*key.host),
+                None => Host::Domain(name),
             }
         }
-        (Err(_), _, _) => Host::Domain(&*key.host),
+        (Err(_), _, _) => Host::Domain(name),
     };
     let login = proxy.login.as_ref();
     Ok(Some(match proxy.kind {
@@ -372,17 +388,15 @@ pub(crate) fn layer(
             if let Some(login) = login {
                 headers.push("Proxy-Authorization", &basic(login)?)?;
             }
-            let tunnel = HttpConnect::new(&host, key.port, headers.as_headers(), tls)?;
+            let tunnel = HttpConnect::new(&host, port, headers.as_headers(), tls)?;
             // A response without a head has no status that opens a tunnel.
             Box::new(tunnel.with_leniency(key.leniency.without(Leniency::HTTP_09)))
         }
         ProxyKind::Socks4 | ProxyKind::Socks4a => {
             let user = login.map(|login| &login.user[..]).unwrap_or_default();
-            Box::new(Socks4::new(&host, key.port, user, tls)?)
+            Box::new(Socks4::new(&host, port, user, tls)?)
         }
-        ProxyKind::Socks5 | ProxyKind::Socks5h => {
-            Box::new(Socks5::new(&host, key.port, login, tls)?)
-        }
+        ProxyKind::Socks5 | ProxyKind::Socks5h => Box::new(Socks5::new(&host, port, login, tls)?),
     }))
 }
 

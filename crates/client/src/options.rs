@@ -1,6 +1,6 @@
 //! The options of requests, and the limits of a client.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use fulmar_semantics::{coding, redirect};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, HTTP2};
 use url::Host;
 
-use crate::connection_key::{IpVersion, Key, Protocol, Route};
+use crate::connection_key::{IpVersion, Key, OpenedTunnel, Protocol, Route};
 use crate::error::BuildError;
 use crate::request_url::RequestUrl;
 
@@ -54,9 +54,9 @@ pub struct Options {
     /// Connections are used by requests with this name only: for protocols that authenticate a
     /// connection instead of a request.
     pub connection_name: Option<Arc<[u8]>>,
-    /// The connection is a tunnel of this name, which [`crate::Client::start_in_tunnel`] has
-    /// opened; the client cannot open one by itself ([`crate::Error::NoTunnel`]).
-    pub tunnel: Option<Arc<[u8]>>,
+    /// The connection is this tunnel, which [`crate::Client::start_in_tunnel`] has opened; the
+    /// client cannot open one by itself ([`crate::Error::NoTunnel`]).
+    pub tunnel: Option<OpenedTunnel>,
     /// Uses a connection that has carried no request yet.
     pub fresh_connection: bool,
     /// Waits for a connection that is being opened if it may carry several exchanges. If false,
@@ -92,9 +92,17 @@ pub struct Options {
     pub proxies: Option<Arc<Settings>>,
     /// Connects to this Unix socket for any host (unix(7)).
     pub unix_socket: Option<PathBuf>,
+    /// Connects to the SOCKS proxy over this Unix socket.
+    pub proxy_socket: Option<PathBuf>,
+    /// Host and port to connect to instead of those of the URL, directly or through a tunnel that
+    /// the client opens. Certificates and heads remain those of the URL.
+    pub connect_to: Option<(Box<str>, u16)>,
     /// The addresses to connect to, in this order, instead of those of the name: of the host, or of
     /// its proxy. Names, certificates and heads remain those of the URL. Not empty.
     pub addresses: Option<Arc<[SocketAddr]>>,
+    /// The addresses of the host, for a SOCKS proxy that gets an address instead of the name: the
+    /// name is not resolved. Not empty.
+    pub target_addresses: Option<Arc<[IpAddr]>>,
     /// The addresses of a name that are used; `None`: all.
     pub family: Option<IpVersion>,
     /// The local address.
@@ -144,7 +152,10 @@ impl Default for Options {
             protocol: Protocol::Negotiated,
             proxies: None,
             unix_socket: None,
+            proxy_socket: None,
+            connect_to: None,
             addresses: None,
+            target_addresses: None,
             family: None,
             local: None,
             interface: None,
@@ -166,10 +177,12 @@ impl Options {
             host: target.host().into(),
             port: target.port(),
             route: Route::Direct,
+            connect_to: self.connect_to.clone(),
             protocol: self.protocol(tls.as_ref(), upgrades),
             tls,
             credentials: self.connection_name.clone(),
             addresses: self.addresses.clone().filter(|addresses| !addresses.is_empty()),
+            target_addresses: self.target_addresses.clone(),
             family: self.family,
             local: self.local,
             interface: self.interface.clone(),
@@ -181,8 +194,8 @@ impl Options {
             key.route = Route::Unix(path.clone());
             return Ok(key);
         }
-        if let Some(name) = &self.tunnel {
-            key.route = Route::Opened(Arc::clone(name));
+        if let Some(tunnel) = &self.tunnel {
+            key.route = Route::Opened(tunnel.clone());
             return Ok(key);
         }
         if let Some(proxy) = self.forwarder(target) {
@@ -190,7 +203,11 @@ impl Options {
             key.port = proxy.port;
             key.route = Route::Forward;
         } else if let Some(proxy) = self.proxy(target) {
-            key.route = Route::Tunnel(Arc::new(proxy.clone()));
+            let proxy = Arc::new(proxy.clone());
+            key.route = match &self.proxy_socket {
+                Some(path) => Route::TunnelUnix(path.clone(), proxy),
+                None => Route::Tunnel(proxy),
+            };
         }
         Ok(key)
     }

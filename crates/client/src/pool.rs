@@ -1,21 +1,18 @@
 //! The pool of connections, and the queues of transfers.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::list::{IndexList, ListPool};
-use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
-use url::Host;
 
 use crate::authorities::AuthorityTable;
 use crate::coalescing_index::{CoalescingIndex, permits_coalescing};
-use crate::connection_key::{ByKey, Hashed, Protocol, Route};
+use crate::connection_key::{ByKey, Hashed, Protocol};
+use crate::first_hop::{FirstHop, first_hop, target_name};
 use crate::host_limits::Hosts;
-use crate::options::host_text;
 use crate::transfer::TransferId;
 
 /// Origins with their idle connections and queues. Every choice takes constant time.
@@ -52,6 +49,8 @@ pub(crate) struct OriginPool {
     /// The number of transfers on them.
     pub(crate) active: usize,
     pub(crate) addresses: AddressState,
+    /// The addresses of the first hop, while the host's name is resolved.
+    pub(crate) first_hop: Option<Arc<[IpAddr]>>,
     /// The server supports pipelining.
     pub(crate) pipelines: bool,
     pub(crate) multiplexing: Multiplexing,
@@ -173,10 +172,11 @@ impl Pool {
     }
 
     fn insert(&mut self, key: &Hashed, multiplexing: Multiplexing) -> usize {
-        let addresses = match (&key.key().route, name_to_resolve(key).parse()) {
-            (Route::Unix(_) | Route::Opened(_), _) => AddressState::Local,
-            (_, Ok(address)) => AddressState::Literal(address),
-            (_, Err(_)) => AddressState::Unknown,
+        let addresses = match first_hop(key.key()) {
+            _ if target_name(key.key()).is_some() => AddressState::Unknown,
+            FirstHop::Local => AddressState::Local,
+            FirstHop::Address(address) => AddressState::Literal(address.ip()),
+            FirstHop::Name(..) => AddressState::Unknown,
         };
         let host = self.hosts.join(&key.key().host);
         let at = self.origins.vacant_key();
@@ -189,6 +189,7 @@ impl Pool {
             connecting: 0,
             active: 0,
             addresses,
+            first_hop: None,
             pipelines: true,
             multiplexing,
             streams_max: None,
@@ -446,42 +447,6 @@ impl Pool {
     pub(crate) fn wait_for_connection(&mut self, at: usize) {
         if !std::mem::replace(&mut self.origins[at].waits_for_connection, true) {
             self.waiting_origins.push_back(at);
-        }
-    }
-}
-
-/// The name to resolve before a connection with this key can be opened: the host's, if a proxy with
-/// a known address needs the host's address.
-pub(crate) fn name_to_resolve(key: &Hashed) -> Cow<'_, str> {
-    match proxy_needing_address(key) {
-        Some(_) => key.key().host.as_ref().into(),
-        None => destination(key).0,
-    }
-}
-
-/// The address of a proxy that needs the host's address instead of its name.
-pub(crate) fn proxy_needing_address(key: &Hashed) -> Option<SocketAddr> {
-    let Route::Tunnel(proxy) = &key.key().route else { return None };
-    match (proxy.kind, &proxy.host) {
-        (ProxyKind::Socks4 | ProxyKind::Socks5, Host::Ipv4(address)) => {
-            Some((*address, proxy.port).into())
-        }
-        (ProxyKind::Socks4 | ProxyKind::Socks5, Host::Ipv6(address)) => {
-            Some((*address, proxy.port).into())
-        }
-        _ => None,
-    }
-}
-
-/// The host and port that a connection with this key connects to.
-pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
-    match &key.key().route {
-        Route::Tunnel(proxy) => match &proxy.host {
-            Host::Domain(name) => (name.into(), proxy.port),
-            other => (host_text(other).into(), proxy.port),
-        },
-        Route::Direct | Route::Forward | Route::Unix(_) | Route::Opened(_) => {
-            (key.key().host.as_ref().into(), key.key().port)
         }
     }
 }

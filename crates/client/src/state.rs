@@ -13,9 +13,10 @@ use crate::attempt::Attempt;
 use crate::auth_sessions::AuthSessions;
 use crate::connection_data::ConnectionData;
 use crate::deadline::later;
+use crate::first_hop::{first_name, target_name};
 use crate::host_limits::Permit;
 use crate::options::{Config, Options};
-use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
+use crate::pool::{AddressState, Pool, Swept};
 use crate::request::Request;
 use crate::transfer::{BodyUse, OwnConnection, Transfer, TransferId};
 use crate::transfer_stage::TransferStage;
@@ -342,7 +343,10 @@ impl ClientState {
         let known = self.pool.get_mut(origin).expect(WAITED_FOR);
         if matches!(known.addresses, AddressState::Unknown) {
             known.addresses = AddressState::Resolving(now);
-            let name = name_to_resolve(&known.key).into();
+            let key = known.key.key();
+            let first = first_name(key).filter(|_| known.first_hop.is_none());
+            let name = first.or_else(|| target_name(key).map(Into::into));
+            let name = name.expect("a name is missing").into_owned().into();
             self.actions.push_back(Action::Resolve { lookup: lookup(origin), name });
             if let Some(span) = self.config.name_timeout {
                 self.set_origin_timer(origin, later(now, span));

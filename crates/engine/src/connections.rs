@@ -410,7 +410,7 @@ impl<C: Connection, T> Connections<C, T> {
     }
 
     /// Begins anew on the socket of a connection that has left its protocol: with another
-    /// connection, on a layer or on the socket itself.
+    /// connection, on a layer or on the socket itself. A layer that the socket has stays below.
     pub fn restart(
         &mut self,
         now: Instant,
@@ -421,7 +421,10 @@ impl<C: Connection, T> Connections<C, T> {
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         entry.connection = connection;
-        entry.transport = layer.map(Transport::new).map(Box::new);
+        entry.transport = match entry.transport.take() {
+            Some(below) => Some(Box::new(below.restart(layer))),
+            None => layer.map(Transport::new).map(Box::new),
+        };
         self.handle_connected(now, socket, handler);
     }
 
@@ -559,7 +562,7 @@ impl<C: Connection, T> Connections<C, T> {
     ) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        if entry.transport.is_none() {
+        if entry.transport.as_ref().is_none_or(|transport| !transport.is_opening()) {
             let event = ConnectionEvent::Established { info: None };
             handler.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
         }

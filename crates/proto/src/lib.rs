@@ -16,6 +16,7 @@ mod fields;
 pub mod head;
 pub mod input;
 pub mod layer;
+mod layer_stack;
 pub mod pipe;
 pub mod transmit;
 
@@ -46,6 +47,7 @@ pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
 pub use http::{ALPN_HTTP2, ClientConnection, HttpConnection, ServerConnection};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
+pub use layer_stack::LayerStack;
 pub use outbox::Outbox;
 pub use pipe::{Pipe, PipeCounts, Piped};
 pub use plan::{Abilities, Files, Part, Run, Signals, Step, Weave, WeavePiece};

@@ -6,8 +6,8 @@
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, FileRange, Input, IoState, Layer, LayerError, Opened, Phase, Sealed,
-    Segment, Transmit,
+    Block, Connection, FileRange, Input, IoState, Layer, LayerError, LayerStack, Opened, Phase,
+    Sealed, Segment, Transmit,
 };
 
 use super::{ConnectionEvent, Delivery, End, Entry, Handler};
@@ -53,6 +53,20 @@ impl Transport {
             ended: false,
             held: false,
             sends_messages: false,
+        }
+    }
+
+    /// The same for another connection: directly on the layer, or on `above`, which is put on it.
+    pub(crate) fn restart(mut self, above: Option<Box<dyn Layer>>) -> Self {
+        if !matches!(self.state, LayerState::Open) {
+            return self; // the socket is being closed
+        }
+        match above {
+            Some(above) => Self::new(Box::new(LayerStack::new(above, self.layer, self.unread))),
+            None => {
+                self.held = true;
+                self
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Cases that take hours between real peers, and malicious peers.
 
 use aws_lc_rs::aead;
+use fulmar_proto::LayerStack;
 use rustls::client::ClientConnectionData;
 use rustls::crypto::{CipherSuiteCommon, CryptoProvider, aws_lc_rs as provided};
 use rustls::kernel::KernelConnection;
@@ -8,7 +9,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ConnectionTrafficSecrets, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 
 use super::*;
-use crate::options::Verify;
+use crate::options::{Verify, Version};
 use crate::roots::Trusted;
 use crate::verify::Verifier;
 
@@ -47,6 +48,17 @@ fn tls12() -> SupportedCipherSuite {
 
 /// A client and a server with a finished handshake.
 fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
+    let (mut client, mut server) = fresh(suite);
+    let mut nothing = BytesMut::new();
+    for _ in 0..4 {
+        carry(&mut client, &mut server, &mut nothing).unwrap();
+        carry(&mut server, &mut client, &mut nothing).unwrap();
+    }
+    (client, server)
+}
+
+/// A client and a server before their handshake.
+fn fresh(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
     let provider = provided::default_provider();
     let provider = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider });
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -73,13 +85,8 @@ fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         .with_no_client_auth();
     client.enable_secret_extraction = true;
     let name = ServerName::try_from("localhost").unwrap();
-    let mut client = ClientSession::client(Arc::new(client), name, Vec::new()).unwrap();
-    let mut server = ServerSession::server(Arc::new(server)).unwrap();
-    let mut nothing = BytesMut::new();
-    for _ in 0..4 {
-        carry(&mut client, &mut server, &mut nothing).unwrap();
-        carry(&mut server, &mut client, &mut nothing).unwrap();
-    }
+    let client = ClientSession::client(Arc::new(client), name, Vec::new()).unwrap();
+    let server = ServerSession::server(Arc::new(server)).unwrap();
     (client, server)
 }
 
@@ -266,4 +273,122 @@ fn application_data_resets_the_non_data_count() {
         server.handle_sent(size);
     }
     assert_eq!(above.len(), rounds);
+}
+
+/// TLS in TLS: both ends have a stack of two sessions. Every split of the bytes gives the same.
+#[test]
+fn a_session_on_another_one_passes_every_split_on() {
+    for suite in [tls12(), tls13()] {
+        for piece in [1, 2, 3, 7, 100, usize::MAX] {
+            let below = || -> (Box<dyn Layer>, Box<dyn Layer>) {
+                let (client, server) = pair(suite);
+                (Box::new(client), Box::new(server))
+            };
+            let (client_below, server_below) = below();
+            let (above_client, above_server) = fresh(suite);
+            let (client, server) = (Box::new(above_client), Box::new(above_server));
+            let mut client = LayerStack::new(client, client_below, BytesMut::new());
+            let mut server = LayerStack::new(server, server_below, BytesMut::new());
+            let (mut to_client, mut to_server) = (BytesMut::new(), BytesMut::new());
+            let mut wires = [BytesMut::new(), BytesMut::new()];
+            let mut established = 0;
+            for _ in 0..6 {
+                let [up, down] = &mut wires;
+                established += carry_split(&mut client, &mut server, up, &mut to_server, piece);
+                established += carry_split(&mut server, &mut client, down, &mut to_client, piece);
+            }
+            assert_eq!(established, 2, "both inner handshakes");
+            assert_eq!(Info::of(client.info().unwrap()).unwrap().version, suite_version(suite));
+            let large = vec![7; 100_000];
+            for from_client in [true, false] {
+                let (from, to, above) = match from_client {
+                    true => (&mut client, &mut server, &mut to_server),
+                    false => (&mut server, &mut client, &mut to_client),
+                };
+                let mut outbox = Outbox::default();
+                outbox.push(Segment::Bytes(large.clone().into()));
+                while let Some(transmit) = outbox.transmit() {
+                    let Ok(Sealed::Bytes(taken)) = from.seal(transmit) else { panic!("refused") };
+                    outbox.sent(taken);
+                    carry_split(from, to, &mut BytesMut::new(), above, piece.max(100));
+                }
+                assert_eq!(&above[..], &large[..]);
+            }
+            client.finish();
+            let mut wire = BytesMut::new();
+            while let Some(transmit) = client.poll_transmit() {
+                let len = flatten_into(&mut wire, transmit);
+                client.handle_sent(len);
+            }
+            to_server.clear();
+            let ended = server.open(&mut Input::all(&mut wire, true), &mut to_server);
+            assert!(matches!(ended, Ok(Opened::Ended)), "{ended:?}");
+        }
+    }
+}
+
+/// The end of the outer session alone is a truncation for the inner one.
+#[test]
+fn the_end_of_a_tunnel_is_no_end_of_the_session_in_it() {
+    let (client_below, mut server_below) = pair(tls13());
+    let (above_client, mut above_server) = fresh(tls13());
+    let mut client =
+        LayerStack::new(Box::new(above_client), Box::new(client_below), BytesMut::new());
+    let (mut middle, mut above) = (BytesMut::new(), BytesMut::new());
+    carry(&mut client, &mut server_below, &mut middle).unwrap();
+    while !matches!(
+        above_server.open(&mut Input::all(&mut middle, false), &mut above).unwrap(),
+        Opened::Blocked
+    ) {}
+    let transmit = above_server.poll_transmit().expect("the flight of the server");
+    server_below.seal(transmit).unwrap();
+    server_below.finish();
+    let mut wire = BytesMut::new();
+    flatten_into(&mut wire, server_below.poll_transmit().unwrap());
+    let mut input = Input::all(&mut wire, true);
+    assert!(matches!(client.open(&mut input, &mut above).unwrap(), Opened::Established));
+    let ended = client.open(&mut input, &mut above).unwrap();
+    assert!(matches!(ended, Opened::Truncated(_)), "{ended:?}");
+    assert!(matches!(client.open(&mut input, &mut above).unwrap(), Opened::Blocked));
+}
+
+/// Carries all bytes in pieces; returns how often the receiver was established.
+fn carry_split(
+    from: &mut LayerStack,
+    to: &mut LayerStack,
+    wire: &mut BytesMut,
+    above: &mut BytesMut,
+    piece: usize,
+) -> usize {
+    let mut bytes = BytesMut::new();
+    while let Some(transmit) = from.poll_transmit() {
+        let len = flatten_into(&mut bytes, transmit);
+        from.handle_sent(len);
+    }
+    let mut established = 0;
+    for part in bytes.chunks(piece.min(bytes.len().max(1))) {
+        wire.extend_from_slice(part);
+        loop {
+            match to.open(&mut Input::all(wire, false), above).unwrap() {
+                Opened::Blocked => break,
+                Opened::Established => established += 1,
+                _ => {}
+            }
+        }
+    }
+    established
+}
+
+fn flatten_into(wire: &mut BytesMut, transmit: Transmit<'_>) -> u64 {
+    let before = wire.len();
+    wire.extend_from_slice(transmit.inline);
+    for segment in transmit.segments {
+        let Segment::Bytes(bytes) = segment else { panic!("sessions queue bytes") };
+        wire.extend_from_slice(bytes);
+    }
+    (wire.len() - before) as u64
+}
+
+fn suite_version(suite: SupportedCipherSuite) -> Version {
+    Version::from_rustls(suite.version().version).unwrap()
 }
