@@ -83,12 +83,13 @@ static VERSION: LazyLock<CurlVersion> = LazyLock::new(|| CurlVersion {
 });
 
 /// The features and their bits (`CURL_VERSION_*`), in the order of their names.
-const FEATURES: [(&str, u32); 15] = [
+const FEATURES: [(&str, u32); 16] = [
     ("alt-svc", 24),
     ("AsynchDNS", 7),
     ("brotli", 23),
     ("HSTS", 28),
     ("HTTP2", 16),
+    ("HTTPS-proxy", 21),
     ("IDN", 10),
     ("IPv6", 0),
     ("Largefile", 9),

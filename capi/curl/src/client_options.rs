@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::proxy::{Login, ProxyKind, ProxyUrl, Settings};
-use fulmar_client::{Options, Protocol};
+use fulmar_client::{OpenedTunnel, Options, Protocol};
 use fulmar_proto::h1::{Leniency, ResponseProfile};
 use fulmar_sys as sys;
+use fulmar_tls::ClientTls;
 
 use crate::auth::method;
 use crate::auth_state::LoginPair;
@@ -18,6 +19,7 @@ use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::proxy_choice::{ProxyScheme, ProxyServer};
+use crate::tls_options::TlsRole;
 use crate::transfer::EasyTransfer;
 use crate::values::OptionValues;
 
@@ -38,8 +40,15 @@ impl Multi {
             true => Protocol::Http2,
             false => Protocol::Negotiated,
         };
-        // A proxy that forwards is spoken to without TLS.
-        let is_secure = transfer.target.is_secure;
+        let proxy = transfer.route.http.as_ref();
+        let is_https_proxy = proxy.is_some_and(|proxy| proxy.kind == ProxyScheme::Https);
+        let proxy_tls = is_https_proxy.then(|| self.tls(state, TlsRole::Proxy)).transpose()?;
+        let (tls, tunnel) = match transfer.route.tunnels {
+            true => (self.target_tls(state)?, Some(tunnel(transfer, proxy_tls))),
+            // A proxy that forwards is spoken to with its own TLS, or without.
+            false if transfer.route.http.is_some() => (proxy_tls, None),
+            false => (self.target_tls(state)?, None),
+        };
         let unix_socket = values.bytes(Id::UNIX_SOCKET_PATH);
         let leniency = match values.is_on(Id::HTTP09_ALLOWED) {
             true => Leniency::HTTP_09,
@@ -61,10 +70,10 @@ impl Multi {
             fresh_connection: values.is_on(Id::FRESH_CONNECT) && transfer.redirects == 0,
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
             connection_name: connection_name(transfer, values),
-            tunnel: transfer.route.tunnels.then(|| tunnel_name(transfer)),
+            tunnel,
             proxies: transfer.route.socks.as_ref().map(socks_settings).transpose()?,
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
-            tls: is_secure.then(|| self.tls(state)).transpose()?,
+            tls,
             protocol,
             unix_socket: unix_socket.map(|path| PathBuf::from(OsStr::from_bytes(path))),
             leniency,
@@ -72,17 +81,28 @@ impl Multi {
             ..Options::default()
         })
     }
+
+    /// TLS to the server, if its URL demands it.
+    fn target_tls(&self, state: &EasyState) -> Result<Option<ClientTls>, Failure> {
+        let transfer = state.transfer.as_ref().expect("its request is being started");
+        transfer.target.is_secure.then(|| self.tls(state, TlsRole::Server)).transpose()
+    }
 }
 
 /// `CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`.
 const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
 
-/// Connections of NTLM have a lane; those to proxies serve no requests to the proxy's host itself.
+/// Connections of NTLM have a lane. Those to proxies serve no requests to the proxy's host itself,
+/// and have a use and a login, as of libcurl in Debian: the proxy may remember the login.
 /// Functions that may refuse a socket have connections of their own: each is called for every
 /// socket that serves its transfers.
 fn connection_name(transfer: &EasyTransfer, values: &OptionValues) -> Option<Arc<[u8]>> {
     let lane = transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name));
-    let name = lane.or_else(|| transfer.route.http.as_ref().map(|_| Arc::from(&b"proxy"[..])));
+    let name = lane.or_else(|| {
+        transfer.route.http.as_ref()?;
+        let tunnels = transfer.route.tunnels;
+        Some(format!("proxy {tunnels} {:?}", transfer.proxy_login).into_bytes().into())
+    });
     let hooks =
         [(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA), (Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA)];
     if hooks.iter().all(|(function, _)| values.pointer(*function).is_null()) {
@@ -97,10 +117,11 @@ fn connection_name(transfer: &EasyTransfer, values: &OptionValues) -> Option<Arc
     Some(name.into())
 }
 
-/// Names the proxy that the tunnel leads through, and the login that it was opened with.
-fn tunnel_name(transfer: &EasyTransfer) -> Arc<[u8]> {
-    let EasyTransfer { route, proxy_login, target, .. } = transfer;
-    format!("{route:?} {proxy_login:?} {}", target.origin()).into_bytes().into()
+/// Names the proxy that the tunnel leads through, the login that it was opened with, and its end.
+fn tunnel(transfer: &EasyTransfer, tls: Option<ClientTls>) -> OpenedTunnel {
+    let EasyTransfer { route, proxy_login, target, connect_to, .. } = transfer;
+    let name = format!("{route:?} {proxy_login:?} {} {connect_to:?}", target.origin());
+    OpenedTunnel { name: name.into_bytes().into(), tls }
 }
 
 /// All connections lead through the SOCKS proxy.

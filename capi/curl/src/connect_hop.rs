@@ -36,8 +36,7 @@ impl Multi {
             transfer.route.http.as_ref().map(|proxy| proxy.origin())
         });
         let origin = origin.expect("a tunnel has a proxy");
-        options.tls = None;
-        options.tunnel = None;
+        options.tls = options.tunnel.take().and_then(|tunnel| tunnel.tls);
         options.protocol = Protocol::Http1;
         // CURLOPT_CONNECTTIMEOUT holds until the tunnel is open.
         let limits = [options.total_timeout, options.queue_timeout];
@@ -133,6 +132,11 @@ impl Multi {
     }
 }
 
+/// `host:port`, as the target of CONNECT.
+fn authority((host, port): (&str, u16)) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// The head of the request.
 fn connect_head(
     state: &mut EasyState,
@@ -140,7 +144,7 @@ fn connect_head(
     proxy_custom: &CustomFields,
 ) -> Result<Vec<u8>, Failure> {
     let transfer = state.transfer.as_ref().expect("its request is being started");
-    let authority = transfer.target.authority();
+    let authority = authority(transfer.end());
     let is_http10 =
         transfer.route.http.as_ref().is_some_and(|proxy| proxy.kind == ProxyScheme::Http10);
     let version = if is_http10 { "1.0" } else { "1.1" };

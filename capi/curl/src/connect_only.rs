@@ -19,6 +19,7 @@ use crate::events::HopEvent;
 use crate::failure::{Failure, reason};
 use crate::handles::{Easy, LentConnection, Multi};
 use crate::option::OptionId as Id;
+use crate::proxy_choice::ProxyScheme;
 use crate::values::CPointer;
 
 impl Multi {
@@ -27,18 +28,15 @@ impl Multi {
         easy.with_state(|state| state.options.values.number(Id::CONNECT_ONLY) == 1)
     }
 
-    /// Starts to connect to the server of a transfer.
+    /// Starts to connect to the server of a transfer, in a tunnel if a proxy has opened one.
     pub(crate) fn start_connect_only(
         &self,
         easy: &Rc<Easy>,
         mut options: Options,
+        tunnel: Option<TransferId>,
     ) -> Result<(), Failure> {
         let request = easy.with_state(|state| {
             let transfer = state.transfer.as_ref().expect("it is being started");
-            if transfer.route.http.is_some() {
-                let text = "CURLOPT_CONNECT_ONLY through an HTTP proxy is not built in";
-                return Err(Failure::new(CurlCode::NotBuiltIn, text));
-            }
             // Both limit the time until the connection is established.
             let limits = [options.total_timeout.take(), options.queue_timeout];
             options.queue_timeout = limits.into_iter().flatten().min();
@@ -48,7 +46,10 @@ impl Multi {
                 .build()
                 .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
         })?;
-        let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
+        let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
+            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request),
+            None => client.start(now, &request),
+        });
         self.attach(id, easy);
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
@@ -69,6 +70,8 @@ impl Multi {
         let id = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             let id = transfer.id.take()?;
+            let proxy = transfer.route.http.as_ref();
+            let is_https_proxy = proxy.is_some_and(|it| it.kind == ProxyScheme::Https);
             state.info.connects += i64::from(!assigned.reused);
             if state.options.values.is_on(Id::FORBID_REUSE) {
                 return Some((id, false));
@@ -77,7 +80,7 @@ impl Multi {
                 multi: Weak::clone(&self.this),
                 id,
                 socket: assigned.connection?,
-                has_tls: transfer.target.is_secure,
+                has_tls: transfer.target.is_secure || is_https_proxy,
                 received: Bytes::new(),
                 has_room: true,
                 ended: None,

@@ -10,7 +10,8 @@ use fulmar_tls::TlsError;
 use crate::code::CurlCode;
 use crate::hop_response::HopResponse;
 use crate::refused_socket::RefusedSocket;
-use crate::socks_failure::socks_failure;
+use crate::socks_failure::{socks_failure, socks_unresolved};
+use crate::tls_failure::tls_failure;
 
 /// A code with its text. Without a text, that of the code is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +24,15 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureContext<'a> {
     pub(crate) host: &'a str,
-    /// The host that the transfer is for.
+    /// The host that a SOCKS proxy connects to.
     pub(crate) target: &'a str,
+    /// The host whose certificate is verified.
+    pub(crate) tls_host: &'a str,
     pub(crate) port: u16,
     /// They are those of a proxy.
     pub(crate) is_proxied: bool,
+    /// The version of the SOCKS proxy, if there is one.
+    pub(crate) socks: Option<u8>,
     pub(crate) elapsed_ms: u128,
     /// Bytes of heads that have arrived.
     pub(crate) heads: i64,
@@ -62,6 +67,9 @@ impl Failure {
     pub(crate) fn of(error: &Error, context: FailureContext<'_>) -> Self {
         let FailureContext { host, port, elapsed_ms, .. } = context;
         match error {
+            Error::Resolve(_) if let Some(version) = context.socks => {
+                Self::new(CurlCode::Proxy, socks_unresolved(version, context.target))
+            }
             Error::Resolve(_) if context.is_proxied => {
                 Self::new(CurlCode::CouldntResolveProxy, format!("Could not resolve proxy: {host}"))
             }
@@ -82,12 +90,15 @@ impl Failure {
                     ),
                 )
             }
-            Error::Layer(error) if error.is::<TlsError>() => {
-                Self::new(tls_code(error.downcast_ref()), error.to_string())
-            }
-            Error::Layer(error) => match socks_failure(&**error, context.target) {
-                Some((text, _)) => Self::new(CurlCode::Proxy, text),
-                None => Self::new(CurlCode::Proxy, error.to_string()),
+            Error::Layer(error) => match error.downcast_ref::<TlsError>() {
+                Some(error) => {
+                    let (code, text, _) = tls_failure(error, context.tls_host);
+                    Self::new(code, text)
+                }
+                None => match socks_failure(&**error, context.target) {
+                    Some((text, _)) => Self::new(CurlCode::Proxy, text),
+                    None => Self::new(CurlCode::Proxy, error.to_string()),
+                },
             },
             Error::Proxy(_) => Self::new(CurlCode::Proxy, error.to_string()),
             Error::Closed => Self::new(CurlCode::GotNothing, "Empty reply from server"),
@@ -189,27 +200,6 @@ fn timed_out(waiting: Waiting, context: FailureContext<'_>) -> Failure {
         _ => return Failure::timed_out(elapsed_ms, received, response.content_length),
     };
     Failure::new(CurlCode::OperationTimedOut, text)
-}
-
-/// Errors of certificates have codes of their own.
-fn tls_code(error: Option<&TlsError>) -> CurlCode {
-    match error {
-        Some(
-            TlsError::Expired
-            | TlsError::NotYetValid
-            | TlsError::WrongHost { .. }
-            | TlsError::UnknownIssuer
-            | TlsError::AuthorityAsServer
-            | TlsError::CertificateVersion
-            | TlsError::Revoked
-            | TlsError::BadSignature
-            | TlsError::WrongPurpose
-            | TlsError::NameConstraint
-            | TlsError::BadCertificate(_),
-        ) => CurlCode::PeerFailedVerification,
-        Some(TlsError::PinMismatch) => CurlCode::SslPinnedPubKeyNotMatch,
-        _ => CurlCode::SslConnectError,
-    }
 }
 
 /// The code of a failed connect: a function of the application may have chosen it.

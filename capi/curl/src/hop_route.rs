@@ -1,6 +1,8 @@
 //! How a request reaches its host: addresses and local ends that the options select.
 
+use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
 use crate::option::OptionId as Id;
+use crate::socks_failure::socks_unresolved;
 use crate::static_hosts::ConnectTo;
 
 impl Multi {
@@ -40,89 +43,103 @@ impl Multi {
         Ok(())
     }
 
-    /// Sets the addresses of the current request, and the origin that selects its connection, if
-    /// that is not the one of the URL.
+    /// Applies `CURLOPT_CONNECT_TO` to the current request. Through an HTTP proxy, a tunnel leads
+    /// to the other host.
     ///
     /// # Errors
-    /// An option is malformed, or names an interface that does not exist.
-    pub(crate) fn select_route(
-        &self,
-        easy: &Easy,
-        options: &mut Options,
-        border: &dyn CBorder,
-    ) -> Result<(), Failure> {
-        options.family = easy.with_state(|state| family(&state.options));
-        easy.with_state(|state| select_local(&state.options, options))?;
-        let is_direct = easy.with_state(|state| match &state.transfer {
-            Some(transfer) => transfer.route.http.is_none() && transfer.route.socks.is_none(),
-            None => false,
-        });
-        let origin = match is_direct {
-            true => self.other_origin(easy, options, border)?,
-            false => None,
-        };
-        easy.with_state(|state| {
-            if let Some(transfer) = &mut state.transfer {
-                transfer.other_origin = origin;
-            }
-        });
-        Ok(())
-    }
-
-    fn other_origin(
-        &self,
-        easy: &Easy,
-        options: &mut Options,
-        border: &dyn CBorder,
-    ) -> Result<Option<String>, Failure> {
+    /// An entry is malformed.
+    pub(crate) fn select_end(&self, easy: &Easy, border: &dyn CBorder) -> Result<(), Failure> {
         let list = easy.pointer(Id::CONNECT_TO);
         let list = if list.is_null() { Vec::new() } else { border.list(list) };
-        let target = easy.with_state(|state| state.transfer.as_ref().map(|it| it.target.clone()));
-        let Some(target) = target else { return Ok(None) };
-        let other = ConnectTo::find(&list, &target.host, target.port)?;
+        let target = easy.with_state(|state| {
+            let target = &state.transfer.as_ref()?.target;
+            Some((target.host.clone(), target.port))
+        });
+        let Some((host, port)) = target else { return Ok(()) };
+        let other = ConnectTo::find(&list, &host, port)?;
         if let Some(host) = &other.host {
             self.inform(easy, &format!("Connecting to hostname: {host}"), border);
         }
         if let Some(port) = other.port {
             self.inform(easy, &format!("Connecting to port: {port}"), border);
         }
-        let host = other.host.as_ref().unwrap_or(&target.host);
-        let port = other.port.unwrap_or(target.port);
-        let known = self.hosts.borrow().find(host, port, sys::now());
-        let literal = host.parse::<IpAddr>().ok().filter(|_| other != ConnectTo::default());
-        let addresses = known.or_else(|| literal.map(|address| vec![(address, port).into()]));
-        if let Some(mut addresses) = addresses {
-            addresses.retain(|address| options.family.is_none_or(|it| it.has(address.ip())));
-            if addresses.is_empty() {
-                let text = format!("Could not resolve host: {host}");
-                return Err(Failure::new(CurlCode::CouldntResolveHost, text));
+        let end = (other.host.unwrap_or_else(|| host.clone()), other.port.unwrap_or(port));
+        let differs = !end.0.eq_ignore_ascii_case(&host) || end.1 != port;
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.connect_to = differs.then_some(end);
+                transfer.route.tunnels |= differs && transfer.route.http.is_some();
             }
-            options.addresses = Some(Arc::from(addresses));
-        }
-        if other == ConnectTo::default() {
+        });
+        Ok(())
+    }
+
+    /// Sets the way of the current request: its addresses, and the local end.
+    ///
+    /// # Errors
+    /// `CURLOPT_RESOLVE` has no address of the demanded family, or an option names an interface
+    /// that does not exist.
+    pub(crate) fn select_route(&self, easy: &Easy, options: &mut Options) -> Result<(), Failure> {
+        options.family = easy.with_state(|state| family(&state.options));
+        easy.with_state(|state| {
+            select_local(&state.options, options)?;
+            let Some(transfer) = &state.transfer else { return Ok(()) };
+            let (host, port) = transfer.peer();
+            options.addresses = self.known_addresses(host, port, options).map_err(|()| {
+                match transfer.is_proxied() {
+                    true => proxy_unresolved(host),
+                    false => host_unresolved(host),
+                }
+            })?;
+            if transfer.route.http.is_none() {
+                let end = transfer.connect_to.as_ref();
+                options.connect_to = end.map(|(host, port)| (host.as_str().into(), *port));
+            }
+            let Some(socks) = &transfer.route.socks else { return Ok(()) };
+            if let Some(path) = &socks.socket {
+                options.proxy_socket = Some(OsStr::from_bytes(path).into());
+            }
+            if socks.kind.resolves_itself() {
+                return Ok(());
+            }
+            let (host, port) = transfer.socks_target();
+            let known = self.known_addresses(host, port, options);
+            let known = known.map_err(|()| {
+                let text = socks_unresolved(socks.kind.socks_version(), host);
+                Failure::new(CurlCode::Proxy, text)
+            })?;
+            options.target_addresses = known.map(|it| it.iter().map(SocketAddr::ip).collect());
+            Ok(())
+        })
+    }
+
+    /// The addresses of `CURLOPT_RESOLVE` for a host, if there are any. `Err`: none is of the
+    /// demanded family.
+    fn known_addresses(
+        &self,
+        host: &str,
+        port: u16,
+        options: &Options,
+    ) -> Result<Option<Arc<[SocketAddr]>>, ()> {
+        let Some(mut known) = self.hosts.borrow().find(host, port, sys::now()) else {
             return Ok(None);
-        }
-        // A connection with TLS is one to the host of the URL, whose certificate it needs.
-        if target.is_secure {
-            return match options.addresses {
-                Some(_) => Ok(None),
-                None => Err(Failure::new(
-                    CurlCode::NotBuiltIn,
-                    "CURLOPT_CONNECT_TO with a name and TLS is not built in",
-                )),
-            };
-        }
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-        if literal.is_some() {
-            options.addresses = None; // as if it were in the URL
-        }
-        Ok(Some(format!("http://{host}:{port}/")))
+        };
+        known.retain(|address| options.family.is_none_or(|it| it.has(address.ip())));
+        if known.is_empty() { Err(()) } else { Ok(Some(Arc::from(known))) }
     }
 
     /// A message for verbose output.
     pub(crate) fn inform(&self, easy: &Easy, text: &str, border: &dyn CBorder) {
         self.debug(easy, DebugKind::Text, format!("{text}\n").as_bytes(), border);
     }
+}
+
+fn host_unresolved(host: &str) -> Failure {
+    Failure::new(CurlCode::CouldntResolveHost, format!("Could not resolve host: {host}"))
+}
+
+fn proxy_unresolved(host: &str) -> Failure {
+    Failure::new(CurlCode::CouldntResolveProxy, format!("Could not resolve proxy: {host}"))
 }
 
 /// `CURLOPT_IPRESOLVE`.

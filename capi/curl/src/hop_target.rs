@@ -169,11 +169,6 @@ impl HopTarget {
         host
     }
 
-    /// `host:port`, for CONNECT.
-    pub(crate) fn authority(&self) -> String {
-        format!("{}:{}", self.bracketed(), self.port)
-    }
-
     /// The whole URL as a request target, for a proxy: without credentials and fragment.
     pub(crate) fn absolute_form(&self) -> Vec<u8> {
         let mut url = self.parsed.clone();

@@ -30,10 +30,11 @@ use crate::line_ends;
 use crate::option::{OptionId as Id, auth_mask};
 use crate::progress::ProgressState;
 use crate::proxy_choice::ProxyRoute;
-use crate::socks_failure::socks_failure;
+use crate::socks_failure::{RESOLVE_HOST, socks_failure};
 use crate::transfer::{Attempts, DownloadState, EasyTransfer, UploadState};
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
+use crate::verification::note_verification;
 
 impl Multi {
     /// Reads the options of a handle for a new transfer.
@@ -93,7 +94,7 @@ impl Multi {
                 response: HopResponse::default(),
                 progress: ProgressState::default(),
                 check_at: None,
-                other_origin: None,
+                connect_to: None,
                 download: DownloadState::default(),
                 upload: UploadState::default(),
             }));
@@ -109,17 +110,19 @@ impl Multi {
             return Ok(());
         }
         self.prepare_login(easy)?;
+        self.select_end(easy, border)?;
         let mut options = easy.with_state(|state| self.client_options(state))?;
-        self.select_route(easy, &mut options, border)?;
-        if Self::connects_only(easy) {
-            return self.start_connect_only(easy, options);
+        self.select_route(easy, &mut options)?;
+        if Self::connects_only(easy) && options.tunnel.is_none() {
+            return self.start_connect_only(easy, options, None);
         }
         let custom = custom_fields(easy, border)?;
         let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
         let origin = origin.unwrap_or_default();
         if options.tunnel.is_some() {
             self.reactor.borrow_mut().check_unwatched(sys::now());
-            if !self.reactor.borrow().engine.has_idle(&origin, &options) {
+            let has_idle = self.reactor.borrow().engine.has_idle(&origin, &options);
+            if !has_idle || Self::connects_only(easy) {
                 let [custom, proxy_custom] = &custom;
                 return self.start_connect(easy, options, custom, proxy_custom, border);
             }
@@ -154,7 +157,10 @@ impl Multi {
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
         let mut options = easy.with_state(|state| self.client_options(state))?;
-        self.select_route(easy, &mut options, border)?; // as for CONNECT, or it is not found again
+        self.select_route(easy, &mut options)?; // as for CONNECT, or it is not found again
+        if Self::connects_only(easy) {
+            return self.start_connect_only(easy, options, tunnel);
+        }
         self.start_request(easy, options, &custom_fields(easy, border)?, tunnel, border)
     }
 
@@ -201,7 +207,7 @@ impl Multi {
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
         let request = easy.with_state(|state| {
             let transfer = state.transfer.as_ref().expect("its request is being started");
-            let is_of_url = transfer.route.http.is_none() && transfer.other_origin.is_none();
+            let is_of_url = transfer.route.http.is_none();
             let origin = match is_of_url {
                 true => self.origin.borrow_mut().find(&transfer.target, options),
                 false => CompiledOrigin::new(&transfer.hop_origin(), options),
@@ -250,15 +256,22 @@ impl Multi {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             if let Err(Error::Layer(error)) = &done.result {
                 info.proxy_error = socks_failure(&**error, "").map_or(0, |(_, number)| number);
+                note_verification(info, transfer, &**error);
+            }
+            let socks = transfer.route.socks.as_ref().map(|it| it.kind.socks_version());
+            if matches!(done.result, Err(Error::Resolve(_))) && socks.is_some() {
+                info.proxy_error = RESOLVE_HOST;
             }
             done.result.map_err(|error| {
                 Failure::of(
                     &error,
                     FailureContext {
                         host: transfer.peer().0,
-                        target: &transfer.target.host,
+                        target: transfer.socks_target().0,
                         port: transfer.peer().1,
                         is_proxied: transfer.is_proxied(),
+                        tls_host: transfer.tls_host(),
+                        socks,
                         elapsed_ms: sys::now()
                             .saturating_duration_since(transfer.started)
                             .as_millis(),

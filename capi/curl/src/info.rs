@@ -85,6 +85,10 @@ pub struct TransferInfo {
     pub connect_code: i64,
     /// The error of the SOCKS proxy (`CURLINFO_PROXY_ERROR`).
     pub proxy_error: i64,
+    /// `X509_V_ERR_*` of OpenSSL: why the server's certificate was not accepted.
+    pub(crate) verify_result: i64,
+    /// The same for an HTTPS proxy.
+    pub(crate) proxy_verify_result: i64,
     /// The authentication schemes that servers have offered.
     pub server_auth: u32,
     /// Those that proxies have offered.
@@ -159,6 +163,8 @@ impl Default for TransferInfo {
             local: None,
             connect_code: 0,
             proxy_error: 0,
+            verify_result: 0,
+            proxy_verify_result: 0,
             server_auth: 0,
             proxy_auth: 0,
             retry_after: 0,
@@ -230,9 +236,10 @@ impl TransferInfo {
             42 => port(self.local),
             46 => self.http_version,
             29 => -1, // the last socket, unless it is open
-            // Results of verification, a proxy, RTSP.
+            13 => self.verify_result,
+            47 => self.proxy_verify_result,
             48 => protocol_bit(self.scheme()),
-            13 | 37 | 38 | 39 | 47 => 0,
+            37..=39 => 0, // of RTSP
             59 => self.proxy_error,
             _ => return Err(CurlCode::UnknownOption),
         })

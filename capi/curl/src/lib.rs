@@ -108,11 +108,13 @@ mod multi_counts;
 mod perform;
 mod socket_hooks;
 mod sockets;
+mod tls_failure;
 mod tls_options;
 mod unsupported;
 mod updates;
 mod upload;
 mod verbose;
+mod verification;
 
 #[cfg(test)]
 mod testing;

@@ -26,6 +26,8 @@ pub(crate) struct ProxyServer {
     /// Without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// A SOCKS proxy on a Unix socket.
+    pub(crate) socket: Option<Vec<u8>>,
     pub(crate) login: LoginPair,
 }
 
@@ -52,6 +54,16 @@ impl ProxyScheme {
             7 => Self::Socks5h,
             _ => Self::Http,
         }
+    }
+
+    /// The version of SOCKS.
+    pub(crate) fn socks_version(self) -> u8 {
+        if matches!(self, Self::Socks4 | Self::Socks4a) { 4 } else { 5 }
+    }
+
+    /// True if the proxy resolves names.
+    pub(crate) fn resolves_itself(self) -> bool {
+        !matches!(self, Self::Socks4 | Self::Socks5)
     }
 
     fn is_socks(self) -> bool {
@@ -160,15 +172,6 @@ impl ProxyServer {
                 ));
             }
         };
-        if kind == ProxyScheme::Https {
-            return Err(Failure::new(
-                CurlCode::NotBuiltIn,
-                format!(
-                    "Unsupported proxy '{shown}', libcurl is built without the HTTPS-proxy \
-                     support."
-                ),
-            ));
-        }
         let user = get(UrlPart::User, UrlFlags::URLDECODE);
         let password = get(UrlPart::Password, UrlFlags::URLDECODE);
         let login = match user.is_some() || password.is_some() {
@@ -179,17 +182,24 @@ impl ProxyServer {
         let port = port.and_then(|port| std::str::from_utf8(&port).ok()?.parse().ok());
         let host = get(UrlPart::Host, UrlFlags::URLDECODE).ok_or_else(syntax)?;
         let host = String::from_utf8(host).map_err(|_| syntax())?;
+        let is_local = kind.is_socks() && host.eq_ignore_ascii_case("localhost");
+        let path = get(UrlPart::Path, UrlFlags::URLDECODE);
+        let socket = path.filter(|path| is_local && path != b"/");
         Ok(Self {
             kind,
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: port.or(default_port).unwrap_or(PORT_DEFAULT),
+            port: port.or(default_port).unwrap_or(match kind {
+                ProxyScheme::Https => HTTPS_PORT_DEFAULT,
+                _ => PORT_DEFAULT,
+            }),
+            socket,
             login,
         })
     }
 
     /// As a URL, which selects the connection.
     pub(crate) fn origin(&self) -> String {
-        self.url("http")
+        self.url(if self.kind == ProxyScheme::Https { "https" } else { "http" })
     }
 
     /// The same with another scheme.
@@ -203,6 +213,8 @@ impl ProxyServer {
 
 /// `CURL_DEFAULT_PROXY_PORT`.
 const PORT_DEFAULT: u16 = 1080;
+/// `CURL_DEFAULT_HTTPS_PROXY_PORT`.
+const HTTPS_PORT_DEFAULT: u16 = 443;
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,14 @@ pub(crate) fn socks_failure(
     Some((text, number))
 }
 
+/// The client cannot resolve the host that a proxy of this version gets as an address.
+pub(crate) fn socks_unresolved(version: u8, host: &str) -> String {
+    format!("Failed to resolve \"{host}\" for SOCKS{version} connect.")
+}
+
+/// `CURLPX_RESOLVE_HOST`.
+pub(crate) const RESOLVE_HOST: i64 = 27;
+
 fn of_socks4(error: &Socks4Error) -> (String, i64) {
     let text = |text: &str| text.to_owned();
     match error {

@@ -24,27 +24,92 @@ use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
 use crate::values::OptionValues;
 
+/// Whose TLS options are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TlsRole {
+    Server,
+    /// An HTTPS proxy.
+    Proxy,
+}
+
+/// The options of one peer.
+#[derive(Debug)]
+struct TlsOptionIds {
+    ca_file: Id,
+    ca_blob: Id,
+    ca_path: Id,
+    revoked: Id,
+    verifies_peer: Id,
+    verifies_host: Id,
+    pins: Id,
+    cert: Id,
+    cert_blob: Id,
+    key: Id,
+    key_blob: Id,
+    version: Id,
+}
+
+impl TlsRole {
+    fn options(self) -> TlsOptionIds {
+        match self {
+            Self::Server => TlsOptionIds {
+                ca_file: Id::CAINFO,
+                ca_blob: Id::CAINFO_BLOB,
+                ca_path: Id::CAPATH,
+                revoked: Id::CRLFILE,
+                verifies_peer: Id::SSL_VERIFYPEER,
+                verifies_host: Id::SSL_VERIFYHOST,
+                pins: Id::PINNEDPUBLICKEY,
+                cert: Id::SSLCERT,
+                cert_blob: Id::SSLCERT_BLOB,
+                key: Id::SSLKEY,
+                key_blob: Id::SSLKEY_BLOB,
+                version: Id::SSLVERSION,
+            },
+            Self::Proxy => TlsOptionIds {
+                ca_file: Id::PROXY_CAINFO,
+                ca_blob: Id::PROXY_CAINFO_BLOB,
+                ca_path: Id::PROXY_CAPATH,
+                revoked: Id::PROXY_CRLFILE,
+                verifies_peer: Id::PROXY_SSL_VERIFYPEER,
+                verifies_host: Id::PROXY_SSL_VERIFYHOST,
+                pins: Id::PROXY_PINNEDPUBLICKEY,
+                cert: Id::PROXY_SSLCERT,
+                cert_blob: Id::PROXY_SSLCERT_BLOB,
+                key: Id::PROXY_SSLKEY,
+                key_blob: Id::PROXY_SSLKEY_BLOB,
+                version: Id::PROXY_SSLVERSION,
+            },
+        }
+    }
+}
+
 impl Multi {
-    /// The configuration for the options of a transfer to an `https` URL.
-    pub(crate) fn tls(&self, state: &EasyState) -> Result<ClientTls, Failure> {
+    /// The configuration for the options of a transfer to an `https` URL or HTTPS proxy.
+    pub(crate) fn tls(&self, state: &EasyState, peer: TlsRole) -> Result<ClientTls, Failure> {
         let share = state.share.as_ref().filter(|share| share.has(SharedKind::SslSession));
         match share {
             Some(share) => {
                 let mut known = share.tls.lock().unwrap_or_else(PoisonError::into_inner);
-                configuration(&mut known, &state.options)
+                configuration(&mut known, &state.options, peer)
             }
-            None => configuration(&mut self.tls.borrow_mut(), &state.options),
+            None => configuration(&mut self.tls.borrow_mut(), &state.options, peer),
         }
     }
 }
 
 /// The known configuration for these options, or a new one.
-fn configuration(known: &mut Vec<ClientTls>, options: &EasyOptions) -> Result<ClientTls, Failure> {
-    let wanted = client_options(options)?;
+fn configuration(
+    known: &mut Vec<ClientTls>,
+    options: &EasyOptions,
+    peer: TlsRole,
+) -> Result<ClientTls, Failure> {
+    let ids = peer.options();
+    let wanted = client_options(options, peer)?;
     if let Some(tls) = known.iter().find(|tls| *tls.options() == wanted) {
         return Ok(tls.clone());
     }
-    let has_own_roots = options.values.bytes(Id::CAINFO).is_some() && wanted.identity.is_none();
+    let has_own_roots = options.values.bytes(ids.ca_file).is_some() && wanted.identity.is_none();
     let tls = ClientTls::new(wanted).map_err(|error| {
         let code = match has_own_roots {
             true => CurlCode::SslCaCertBadFile,
@@ -56,21 +121,22 @@ fn configuration(known: &mut Vec<ClientTls>, options: &EasyOptions) -> Result<Cl
     Ok(tls)
 }
 
-fn client_options(options: &EasyOptions) -> Result<ClientOptions, Failure> {
-    let values = &options.values;
-    let verify = match (values.is_on(Id::SSL_VERIFYPEER), values.is_on(Id::SSL_VERIFYHOST)) {
+fn client_options(options: &EasyOptions, peer: TlsRole) -> Result<ClientOptions, Failure> {
+    let (values, ids) = (&options.values, peer.options());
+    let verify = match (values.is_on(ids.verifies_peer), values.is_on(ids.verifies_host)) {
         (true, true) => Verify::Full,
         (true, false) => Verify::Chain,
         (false, true) => Verify::Name,
         (false, false) => Verify::Nothing,
     };
-    let (version_min, version_max) = versions(values.number(Id::SSLVERSION))?;
+    let (version_min, version_max) = versions(values.number(ids.version))?;
     let alpn = match (values.is_on(Id::SSL_ENABLE_ALPN), values.number(Id::HTTP_VERSION)) {
         (false, _) => Vec::new(),
         (true, HTTP_VERSION_1_0 | HTTP_VERSION_1_1) => vec![HTTP1.to_vec()],
+        (true, _) if peer == TlsRole::Proxy => vec![HTTP1.to_vec()],
         (true, _) => vec![HTTP2.to_vec(), HTTP1.to_vec()],
     };
-    let pins = match values.bytes(Id::PINNEDPUBLICKEY) {
+    let pins = match values.bytes(ids.pins) {
         Some(text) => public_key_pins(text)?,
         None => Vec::new(),
     };
@@ -79,11 +145,11 @@ fn client_options(options: &EasyOptions) -> Result<ClientOptions, Failure> {
         false => 0,
     };
     Ok(ClientOptions {
-        roots: roots(values),
+        roots: roots(values, &ids),
         verify,
-        revoked: path(values, Id::CRLFILE).into_iter().collect(),
+        revoked: path(values, ids.revoked).into_iter().collect(),
         pins,
-        identity: identity(values),
+        identity: identity(values, &ids),
         version_min,
         version_max,
         alpn,
@@ -93,26 +159,26 @@ fn client_options(options: &EasyOptions) -> Result<ClientOptions, Failure> {
 }
 
 /// The trusted certificates: those of the system, or of the options instead.
-fn roots(values: &OptionValues) -> Roots {
-    let own = match (values.bytes(Id::CAINFO_BLOB), path(values, Id::CAINFO)) {
+fn roots(values: &OptionValues, ids: &TlsOptionIds) -> Roots {
+    let own = match (values.bytes(ids.ca_blob), path(values, ids.ca_file)) {
         (Some(blob), _) => Roots::empty().pem(Bytes::copy_from_slice(blob)),
         (None, Some(file)) => Roots::empty().file(file),
         (None, None) => Roots::platform(),
     };
     // OpenSSL looks into the folder for each issuer; here its files are read.
-    let folder = path(values, Id::CAPATH).and_then(|folder| std::fs::read_dir(folder).ok());
+    let folder = path(values, ids.ca_path).and_then(|folder| std::fs::read_dir(folder).ok());
     let files = folder.into_iter().flatten().flatten().map(|entry| entry.path());
     files.filter(|file| file.is_file()).fold(own, |roots, file| roots.file(file))
 }
 
 /// The client certificate; its file may hold the key, too.
-fn identity(values: &OptionValues) -> Option<Identity> {
+fn identity(values: &OptionValues, ids: &TlsOptionIds) -> Option<Identity> {
     let pem = |file, blob| match (values.bytes(blob), path(values, file)) {
         (Some(blob), _) => Some(Pem::Bytes(Bytes::copy_from_slice(blob))),
         (None, file) => file.map(Pem::File),
     };
-    let cert = pem(Id::SSLCERT, Id::SSLCERT_BLOB)?;
-    let key = pem(Id::SSLKEY, Id::SSLKEY_BLOB).unwrap_or_else(|| cert.clone());
+    let cert = pem(ids.cert, ids.cert_blob)?;
+    let key = pem(ids.key, ids.key_blob).unwrap_or_else(|| cert.clone());
     Some(Identity::new(cert, key))
 }
 

@@ -19,7 +19,7 @@ use crate::hop_target::HopTarget;
 use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
 use crate::progress::ProgressState;
-use crate::proxy_choice::ProxyRoute;
+use crate::proxy_choice::{ProxyRoute, ProxyScheme};
 use crate::values::OptionValues;
 
 /// A transfer: one request, and those that redirects and challenges add.
@@ -51,8 +51,8 @@ pub(crate) struct EasyTransfer {
     pub(crate) cookies: Vec<SentCookie>,
     pub(crate) response: HopResponse,
     pub(crate) progress: ProgressState,
-    /// The origin of `CURLOPT_CONNECT_TO`, which selects the connection.
-    pub(crate) other_origin: Option<String>,
+    /// Host and port of `CURLOPT_CONNECT_TO`, if they are not those of the URL.
+    pub(crate) connect_to: Option<(String, u16)>,
     /// When its speeds are to be checked.
     pub(crate) check_at: Option<Instant>,
     pub(crate) download: DownloadState,
@@ -69,7 +69,38 @@ impl EasyTransfer {
     pub(crate) fn peer(&self) -> (&str, u16) {
         match self.route.socks.as_ref().or(self.route.http.as_ref()) {
             Some(proxy) => (&proxy.host, proxy.port),
+            None => self.end(),
+        }
+    }
+
+    /// The host and port that it leads to at last: those of the URL, or of `CURLOPT_CONNECT_TO`.
+    pub(crate) fn end(&self) -> (&str, u16) {
+        match &self.connect_to {
+            Some((host, port)) => (host, *port),
             None => (&self.target.host, self.target.port),
+        }
+    }
+
+    /// The host and port that a SOCKS proxy connects to.
+    pub(crate) fn socks_target(&self) -> (&str, u16) {
+        match &self.route.http {
+            Some(proxy) => (&proxy.host, proxy.port),
+            None => self.end(),
+        }
+    }
+
+    /// True if TLS begins with an HTTPS proxy, not with the server.
+    pub(crate) fn secures_proxy(&self) -> bool {
+        let proxy = self.route.http.as_ref();
+        let is_https = proxy.is_some_and(|proxy| proxy.kind == ProxyScheme::Https);
+        is_https && (self.is_connecting || !self.route.tunnels)
+    }
+
+    /// The host whose certificate is verified now.
+    pub(crate) fn tls_host(&self) -> &str {
+        match &self.route.http {
+            Some(proxy) if self.secures_proxy() => &proxy.host,
+            _ => &self.target.host,
         }
     }
 
@@ -86,7 +117,7 @@ impl EasyTransfer {
             None if self.route.tunnels && !self.target.is_secure => {
                 format!("http://tunnel.invalid:{}/", self.target.port)
             }
-            None => self.other_origin.clone().unwrap_or_else(|| self.target.origin()),
+            None => self.target.origin(),
         }
     }
 

@@ -10,6 +10,8 @@ use std::thread;
 
 use fulmar_tests::process::{ChildProcess, run, text};
 
+mod proxies;
+
 #[path = "../../../crates/proto/tests/it/common/escapes.rs"]
 mod escapes;
 
