@@ -1,8 +1,9 @@
 //! Why a transfer failed: the code, and the text for `CURLOPT_ERRORBUFFER` and verbose output.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
-use fulmar_client::{ConnectError, Error, Waiting};
+use fulmar_client::{BuildError, ConnectError, Error, Waiting};
 use fulmar_proto::PeerError;
 use fulmar_proto::h1::LIBCURL_HEADS_SIZE_MAX;
 use fulmar_tls::TlsError;
@@ -44,6 +45,22 @@ pub(crate) struct FailureContext<'a> {
 impl Failure {
     pub(crate) fn new(code: CurlCode, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, text: text.into() }
+    }
+
+    /// The client accepts no such request. libcurl passes any host to the resolver, which finds
+    /// none, and any port to the kernel.
+    pub(crate) fn of_build(error: &BuildError, (host, port): (&str, u16)) -> Self {
+        match error {
+            BuildError::Url(_) if port == 0 && host.parse::<IpAddr>().is_ok() => {
+                let text =
+                    format!("Failed to connect to {host} port 0: Couldn't connect to server");
+                Self::new(CurlCode::CouldntConnect, text)
+            }
+            BuildError::Url(_) => {
+                Self::new(CurlCode::CouldntResolveHost, format!("Could not resolve host: {host}"))
+            }
+            error => Self::new(CurlCode::FailedInit, error.to_string()),
+        }
     }
 
     /// A proxy has closed instead of opening a tunnel.
@@ -215,5 +232,22 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulmar_client::{CompiledOrigin, Options};
+
+    use super::*;
+
+    /// Recorded from libcurl.
+    #[test]
+    fn a_host_that_the_client_refuses_has_no_address() {
+        let error = CompiledOrigin::new("http://1.2.3.4.5/", Options::default());
+        let error = error.expect_err("it is no address");
+        let code = |peer| Failure::of_build(&error, peer).code;
+        assert_eq!(code(("1.2.3.4.5", 80)), CurlCode::CouldntResolveHost);
+        assert_eq!(code(("127.0.0.1", 0)), CurlCode::CouldntConnect);
     }
 }

@@ -31,6 +31,9 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
             format!("Maximum ({max}) redirects followed"),
         ));
     }
+    // Also if the target is refused.
+    transfer.redirects += 1;
+    state.info.redirects = transfer.redirects;
     if values.is_on(Id::AUTOREFERER) {
         state.info.referer = transfer.target.referer();
     }
@@ -39,8 +42,6 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     if has_left && !values.is_on(Id::UNRESTRICTED_AUTH) {
         transfer.login = LoginPair::default();
     }
-    transfer.redirects += 1;
-    state.info.redirects = transfer.redirects;
     state.info.redirect = sys::now().saturating_duration_since(transfer.started);
     let is_post =
         !matches!(state.options.request, RequestKind::Get | RequestKind::Head | RequestKind::Put);

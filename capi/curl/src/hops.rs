@@ -213,7 +213,7 @@ impl Multi {
                 false => CompiledOrigin::new(&transfer.hop_origin(), options),
             };
             let request = origin.and_then(|origin| origin.request(verbatim, body));
-            request.map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
+            request.map_err(|error| Failure::of_build(&error, transfer.peer()))
         })?;
         let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
             Some(tunnel) => client.start_in_tunnel(now, tunnel, &request),

@@ -75,7 +75,7 @@ impl Multi {
         };
         let fd = match fd {
             Ok(fd) => fd,
-            Err(error) => return self.reactor.borrow_mut().fail_connect(id, error),
+            Err(error) => return self.reactor.borrow_mut().fail_connect(id, final_error(error)),
         };
         let number = fd.as_raw_fd();
         let prepared = match hooks.prepare {
@@ -131,6 +131,16 @@ impl Multi {
             true => sys::close(fd),
             false => self.call(|| border.close_socket(function, user, fd)),
         }
+    }
+}
+
+/// Without descriptors a transfer fails, as in libcurl; the client alone would wait for one.
+fn final_error(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(sys::errno::EMFILE | sys::errno::ENFILE) => {
+            io::Error::other(RefusedSocket(CurlCode::CouldntConnect))
+        }
+        _ => error,
     }
 }
 
