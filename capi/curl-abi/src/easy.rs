@@ -1,6 +1,7 @@
 //! `curl_easy_*`.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_long, c_void};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use fulmar_curl::code::CurlCode;
@@ -42,9 +43,6 @@ pub unsafe extern "C" fn curl_easy_cleanup(handle: *mut CurlHandle) {
     guard((), || {
         // SAFETY: by the contract.
         let Some(known) = (unsafe { easy(handle) }) else { return };
-        if let Some(multi) = known.easy.multi() {
-            let _ = multi.remove(&known.easy, &CFunctions); // refused within a callback
-        }
         known.easy.close(&CFunctions);
         known.easy.release_form(&CFunctions);
         // SAFETY: by the contract.
@@ -259,7 +257,10 @@ pub unsafe extern "C" fn curl_easy_perform(handle: *mut CurlHandle) -> c_int {
     guard(CurlCode::FailedInit.number(), || {
         // SAFETY: by the contract.
         match unsafe { easy(handle) } {
-            Some(known) => CurlCode::number_of(known.easy.perform(&CFunctions)),
+            Some(known) => {
+                let easy = Rc::clone(&known.easy); // a callback may free the handle
+                CurlCode::number_of(easy.perform(&CFunctions))
+            }
             None => CurlCode::BadFunctionArgument.number(),
         }
     })
@@ -274,7 +275,10 @@ pub unsafe extern "C" fn curl_easy_pause(handle: *mut CurlHandle, bits: c_int) -
     guard(CurlCode::FailedInit.number(), || {
         // SAFETY: by the contract.
         match unsafe { easy(handle) } {
-            Some(known) => CurlCode::number_of(known.easy.pause(bits, &CFunctions)),
+            Some(known) => {
+                let easy = Rc::clone(&known.easy); // as in curl_easy_perform
+                CurlCode::number_of(easy.pause(bits, &CFunctions))
+            }
             None => CurlCode::BadFunctionArgument.number(),
         }
     })

@@ -33,8 +33,8 @@ pub struct CurlHandle {
 pub struct CurlMultiHandle {
     magic: u32,
     pub(crate) multi: Rc<Multi>,
-    /// `curl_multi_wakeup` uses it from other threads.
-    pub(crate) wakeup: Arc<Wakeup>,
+    /// `curl_multi_wakeup` uses it from other threads. `None`: there were no descriptors for it.
+    pub(crate) wakeup: Option<Wakeup>,
     pub(crate) message: RefCell<crate::message::CurlMessage>,
 }
 
@@ -91,15 +91,15 @@ impl CurlHandle {
 }
 
 impl CurlMultiHandle {
-    /// A handle on the heap; `None` without descriptors.
-    pub(crate) fn create() -> Option<*mut Self> {
-        let wakeup = Arc::new(Wakeup::new().ok()?);
+    /// A handle on the heap.
+    pub(crate) fn create() -> *mut Self {
+        let wakeup = Wakeup::new().ok();
         let place = Box::into_raw(Box::<Self>::new_uninit());
         let multi = Multi::new(CPointer(place.cast()));
         let handle = Self { magic: MULTI_MAGIC, multi, wakeup, message: RefCell::default() };
         // SAFETY: the allocation is ours, and not initialized yet.
         let handle = unsafe { (*place).write(handle) };
-        Some(std::ptr::from_mut(handle))
+        std::ptr::from_mut(handle)
     }
 
     /// Frees a handle.

@@ -80,8 +80,8 @@ pub unsafe extern "C" fn curl_multi_waitfds(
         }
         // SAFETY: by the contract.
         let Some(known) = (unsafe { multi(handle) }) else { return MultiCode::BadHandle.number() };
-        if known.multi.is_calling() {
-            return MultiCode::RecursiveApiCall.number();
+        if let Err(code) = known.multi.check_usable() {
+            return code.number();
         }
         let needed = known.multi.descriptors();
         let wait = |(fd, what): (c_int, c_int)| {

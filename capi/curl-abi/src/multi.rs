@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::os::fd::{BorrowedFd, RawFd};
+use std::rc::Rc;
 use std::time::Duration;
 
 use fulmar_curl::code::MultiCode;
@@ -32,7 +33,7 @@ impl CurlWaitFd {
 /// An empty handle; `NULL` if that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_multi_init() -> *mut CurlMultiHandle {
-    guard(std::ptr::null_mut(), || CurlMultiHandle::create().unwrap_or(std::ptr::null_mut()))
+    guard(std::ptr::null_mut(), CurlMultiHandle::create)
 }
 
 /// Frees a handle; its easy handles are removed, and stay alive.
@@ -84,10 +85,7 @@ pub unsafe extern "C" fn curl_multi_remove_handle(
 unsafe fn with_both(
     handle: *mut CurlMultiHandle,
     other: *mut CurlHandle,
-    act: impl FnOnce(
-        &std::rc::Rc<fulmar_curl::Multi>,
-        &std::rc::Rc<fulmar_curl::Easy>,
-    ) -> Result<(), MultiCode>,
+    act: impl FnOnce(&Rc<fulmar_curl::Multi>, &Rc<fulmar_curl::Easy>) -> Result<(), MultiCode>,
 ) -> c_int {
     guard(MultiCode::InternalError.number(), || {
         // SAFETY: by the contract.
@@ -96,7 +94,8 @@ unsafe fn with_both(
         match unsafe { easy(other) } {
             Some(other) => {
                 let failed = Err(MultiCode::InternalError);
-                let result = guard_multi(known, failed, || act(&known.multi, &other.easy));
+                let other = Rc::clone(&other.easy); // a callback may free the handle
+                let result = guard_multi(known, failed, || act(&known.multi, &other));
                 MultiCode::number_of(result)
             }
             None => MultiCode::BadEasyHandle.number(),
@@ -234,8 +233,8 @@ pub unsafe extern "C" fn curl_multi_timeout(
     guard(MultiCode::InternalError.number(), || {
         // SAFETY: by the contract.
         let Some(known) = (unsafe { multi(handle) }) else { return MultiCode::BadHandle.number() };
-        if known.multi.is_calling() {
-            return MultiCode::RecursiveApiCall.number();
+        if let Err(code) = known.multi.check_usable() {
+            return code.number();
         }
         // SAFETY: by the contract.
         unsafe { ms.write(known.multi.timeout_ms()) };
@@ -277,8 +276,8 @@ pub unsafe extern "C" fn curl_multi_fdset(
     guard(MultiCode::InternalError.number(), || {
         // SAFETY: by the contract.
         let Some(known) = (unsafe { multi(handle) }) else { return MultiCode::BadHandle.number() };
-        if known.multi.is_calling() {
-            return MultiCode::RecursiveApiCall.number();
+        if let Err(code) = known.multi.check_usable() {
+            return code.number();
         }
         let mut top = -1;
         let fits = |fd: &RawFd| usize::try_from(*fd).is_ok_and(|fd| fd < libc::FD_SETSIZE);
@@ -341,8 +340,8 @@ unsafe fn wait(
     guard(MultiCode::InternalError.number(), || {
         // SAFETY: by the contract.
         let Some(known) = (unsafe { multi(handle) }) else { return MultiCode::BadHandle.number() };
-        if known.multi.is_calling() {
-            return MultiCode::RecursiveApiCall.number();
+        if let Err(code) = known.multi.check_usable() {
+            return code.number();
         }
         let Ok(max) = u64::try_from(ms).map(Duration::from_millis) else {
             return MultiCode::BadFunctionArgument.number();
@@ -359,9 +358,10 @@ unsafe fn wait(
             set.push(unsafe { BorrowedFd::borrow_raw(it.fd) }, events(it.events));
         }
         let own = set.len();
-        if wakes {
+        let wakeup = known.wakeup.as_ref().filter(|_| wakes);
+        if let Some(wakeup) = wakeup {
             use std::os::fd::AsFd;
-            set.push(known.wakeup.as_fd(), Events::READABLE);
+            set.push(wakeup.as_fd(), Events::READABLE);
         }
         let waits = wakes || !further.is_empty() || known.multi.has_descriptors();
         let mut count = if waits { known.multi.wait(&mut set, max) } else { 0 };
@@ -372,8 +372,8 @@ unsafe fn wait(
                 it.revents = returned(set.events(at));
             }
         }
-        if wakes && !set.events(own).is_empty() {
-            let _ = known.wakeup.drain();
+        if let Some(wakeup) = wakeup.filter(|_| !set.events(own).is_empty()) {
+            let _ = wakeup.drain();
             count -= 1;
         }
         if !ready.is_null() {
@@ -394,8 +394,8 @@ pub unsafe extern "C" fn curl_multi_wakeup(handle: *mut CurlMultiHandle) -> c_in
         // SAFETY: by the contract.
         match unsafe { multi(handle) } {
             Some(known) => {
-                let woken = known.wakeup.wake();
-                let code = if woken.is_ok() { MultiCode::Ok } else { MultiCode::WakeupFailure };
+                let is_woken = known.wakeup.as_ref().is_some_and(|wakeup| wakeup.wake().is_ok());
+                let code = if is_woken { MultiCode::Ok } else { MultiCode::WakeupFailure };
                 code.number()
             }
             None => MultiCode::BadHandle.number(),

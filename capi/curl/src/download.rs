@@ -184,6 +184,9 @@ impl Multi {
         {
             return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
         }
+        if easy.membership.is_closed.get() {
+            return Err(Failure::new(CurlCode::AbortedByCallback, ""));
+        }
         Ok(())
     }
 

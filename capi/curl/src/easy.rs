@@ -83,7 +83,12 @@ impl Easy {
 
     /// Releases what the handle uses together with others, before its end
     /// (curl_easy_cleanup(3)).
-    pub fn close(&self, border: &dyn CBorder) {
+    pub fn close(self: &Rc<Self>, border: &dyn CBorder) {
+        if let Some(multi) = self.multi()
+            && multi.remove(self, border).is_err()
+        {
+            multi.close_later(self); // within a callback
+        }
         self.close_connections(border);
         self.save_cookies(border);
         self.save_alt();

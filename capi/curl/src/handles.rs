@@ -54,6 +54,8 @@ pub(crate) struct Membership {
     pub(crate) is_pending: Cell<bool>,
     pub(crate) is_running: Cell<bool>,
     pub(crate) has_message: Cell<bool>,
+    /// It was freed within a callback.
+    pub(crate) is_closed: Cell<bool>,
 }
 
 /// What an easy handle keeps.
@@ -119,6 +121,8 @@ pub struct Multi {
     pub(crate) pending: RefCell<VecDeque<Rc<Easy>>>,
     /// Those that a callback has resumed.
     pub(crate) resumed: RefCell<Vec<Rc<Easy>>>,
+    /// Those that were freed within a callback.
+    pub(crate) closed: RefCell<Vec<Rc<Easy>>>,
     /// The addresses of `CURLOPT_RESOLVE`.
     pub(crate) hosts: RefCell<StaticHosts>,
     /// Those whose progress is reported or checked.

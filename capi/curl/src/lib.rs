@@ -95,6 +95,7 @@ mod hsts_options;
 mod multi;
 
 mod client_options;
+mod closed_handles;
 mod connect_only;
 mod connection_limits;
 mod download;

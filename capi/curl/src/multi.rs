@@ -54,6 +54,7 @@ impl Multi {
             active: RefCell::default(),
             pending: RefCell::default(),
             resumed: RefCell::default(),
+            closed: RefCell::default(),
             hosts: RefCell::default(),
             updated: RefCell::default(),
             messages: RefCell::default(),
@@ -71,7 +72,8 @@ impl Multi {
         if easy.is_added() {
             return Err(MultiCode::AddedAlready);
         }
-        self.refuse_recursion()?;
+        self.check_usable()?;
+        let _watch = self.watch_panics();
         if self.is_aborted.get() {
             if self.running() > 0 {
                 return Err(MultiCode::AbortedByCallback);
@@ -100,7 +102,8 @@ impl Multi {
         if !std::ptr::eq(Rc::as_ptr(&multi), self) {
             return Err(MultiCode::BadEasyHandle);
         }
-        self.refuse_recursion()?;
+        self.check_usable()?;
+        let _watch = self.watch_panics();
         self.detach(easy);
         self.close_own_connection(easy);
         self.forget_pending(easy);
@@ -121,7 +124,8 @@ impl Multi {
     /// # Errors
     /// A callback is running.
     pub fn close(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
-        self.refuse_recursion()?;
+        self.check_usable()?;
+        let _watch = self.watch_panics();
         let added: Vec<_> = self.added.borrow().values().cloned().collect();
         for easy in added {
             self.remove(&easy, border)?;
@@ -145,7 +149,7 @@ impl Multi {
     /// # Errors
     /// It is unknown, or a callback is running.
     pub fn set(&self, option: i32, argument: Argument<'_>) -> Result<(), MultiCode> {
-        self.refuse_recursion()?;
+        self.check_usable()?;
         self.options.borrow_mut().set(option, argument)
     }
 
@@ -171,7 +175,8 @@ impl Multi {
     /// # Errors
     /// A callback is running, or one has requested an end.
     pub fn act(&self, action: MultiAction, border: &dyn CBorder) -> Result<(), MultiCode> {
-        self.refuse_recursion()?;
+        self.check_usable()?;
+        let _watch = self.watch_panics();
         if self.is_aborted.get() {
             self.abort_all(border);
         }
@@ -218,6 +223,7 @@ impl Multi {
     /// Delivers events until there is none, and no request is due.
     fn drain(&self, border: &dyn CBorder) {
         loop {
+            self.remove_closed(border);
             let next = self.reactor.borrow_mut().engine.application_mut().pop();
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
@@ -439,7 +445,11 @@ impl Multi {
         self.is_poisoned.get()
     }
 
-    fn refuse_recursion(&self) -> Result<(), MultiCode> {
+    /// Whether a function may change the handle now.
+    ///
+    /// # Errors
+    /// A callback is running, or a function has panicked.
+    pub fn check_usable(&self) -> Result<(), MultiCode> {
         match (self.is_poisoned.get(), self.is_calling.get()) {
             (true, _) => Err(MultiCode::InternalError),
             (false, true) => Err(MultiCode::RecursiveApiCall),
@@ -450,7 +460,9 @@ impl Multi {
     /// True if a request waits to be started, or a transfer to be resumed: the timer is due at
     /// once.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.borrow().is_empty() || !self.resumed.borrow().is_empty()
+        !self.pending.borrow().is_empty()
+            || !self.resumed.borrow().is_empty()
+            || !self.closed.borrow().is_empty()
     }
 }
 

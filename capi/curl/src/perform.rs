@@ -71,6 +71,10 @@ impl Easy {
             if multi.act(MultiAction::Perform, border).is_err() {
                 break CurlCode::RecursiveApiCall;
             }
+            if self.membership.is_closed.get() {
+                let _ = multi.close(border); // nothing has it any more
+                return Err(CurlCode::AbortedByCallback);
+            }
             if let Some((_, code, _)) = multi.read_message() {
                 break code;
             }
@@ -107,6 +111,7 @@ impl Easy {
             multi.resumed.borrow_mut().push(Rc::clone(self));
             return Ok(());
         }
+        let _watch = multi.watch_panics();
         let resumed = multi.resume(self, border);
         let _ = multi.report(border); // of an end that a callback demands, at the next action
         resumed

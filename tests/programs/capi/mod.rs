@@ -44,17 +44,23 @@ fn both(name: &str, arguments: &[String]) -> [String; 2] {
 
 fn both_of(folder: &str, name: &str, arguments: &[String]) -> [String; 2] {
     let program = compiled(folder, name);
-    let output = |folder: Option<&Path>| {
-        let mut command = Command::new(&program);
-        command.args(arguments).env_remove("LD_LIBRARY_PATH").env_remove("http_proxy");
-        if let Some(folder) = folder {
-            command.env("LD_LIBRARY_PATH", folder);
-        }
-        let ended = ChildProcess::start(&mut command).wait();
-        assert!(ended.status.success(), "{name}: {:?} {}", ended.status, ended.stderr);
-        ended.stdout
-    };
-    [output(None), output(Some(libraries()))]
+    [None, Some(libraries())].map(|folder| printed(&program, arguments, folder))
+}
+
+/// What a program of this folder prints with ours, where the installed library is unsafe.
+fn ours(name: &str, arguments: &[String]) -> String {
+    printed(&compiled("tests/programs/capi", name), arguments, Some(libraries()))
+}
+
+fn printed(program: &Path, arguments: &[String], folder: Option<&Path>) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove("LD_LIBRARY_PATH").env_remove("http_proxy");
+    if let Some(folder) = folder {
+        command.env("LD_LIBRARY_PATH", folder);
+    }
+    let ended = ChildProcess::start(&mut command).wait();
+    assert!(ended.status.success(), "{program:?}: {:?} {}", ended.status, ended.stderr);
+    ended.stdout
 }
 
 /// A server: `/case/N` gets the bytes of a case, and the end of the connection; `/echo` gets its
@@ -189,6 +195,33 @@ fn misuse_has_the_codes_of_libcurl() {
     assert!(original.contains("# limits_of_time\n"), "{original}");
     assert!(!original.contains("\nsignal "), "{original}");
     assert_eq!(ours, original);
+}
+
+/// Handles that are freed within their own callbacks, and in those of others.
+#[test]
+fn handles_may_be_freed_in_callbacks() {
+    let address = serve(Vec::new());
+    let printed = ours("freed", &[format!("http://{address}/echo")]);
+    let count = |text: &str| printed.matches(text).count();
+    assert_eq!(count("42, freed 1"), 5, "{printed}");
+    assert_eq!(count("0 running, 1 messages, 1 ends\nend 0\n"), 14, "{printed}");
+}
+
+/// Broken framing, floods of header lines, early responses, repetitions, redirects with
+/// credentials, cookies, content codings, lack of descriptors, texts that are no hosts.
+#[test]
+fn faults_have_the_results_of_libcurl() {
+    let [original, ours] = both("faults", &[]);
+    assert!(original.contains("# codings\n") && !original.contains("signal "), "{original}");
+    assert_eq!(ours, original);
+}
+
+/// libcurl returns them as the response to the next request.
+#[test]
+fn bytes_behind_a_response_are_not_used() {
+    let printed = ours("faults", &["poisoning".to_owned()]);
+    assert_eq!(printed.matches("2 connections, 2 requests\n").count(), 7, "{printed}");
+    assert!(!printed.contains("poison"), "{printed}");
 }
 
 #[test]
