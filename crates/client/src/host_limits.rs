@@ -48,6 +48,9 @@ impl Hosts {
             self.hosts[*at].origins += 1;
             return *at;
         }
+        if self.hosts.capacity() == 0 {
+            self.hosts.reserve_exact(1); // clients of one transfer are many
+        }
         let at = self.hosts.insert(HostState {
             name: name.into(),
             origins: 1,

@@ -197,6 +197,9 @@ impl<A: Application> Client<A> {
             beyond: found.and_then(|found| found.target.clone()),
             name: found.map_or(0, |found| found.name),
         };
+        if state.attempts.capacity() == 0 {
+            state.attempts.reserve_exact(1); // clients of one transfer are many
+        }
         let at = position(state.attempts.insert(attempt));
         self.race(now, at)
     }

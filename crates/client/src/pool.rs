@@ -181,6 +181,9 @@ impl Pool {
         let host = self.hosts.join(&key.key().host);
         let at = self.origins.vacant_key();
         let authority = self.authorities.join(&key.key().host, key.key().port, at);
+        if self.origins.capacity() == 0 {
+            self.origins.reserve_exact(1); // clients of one transfer are many
+        }
         self.origins.insert(OriginPool {
             key: key.clone(),
             host,

@@ -331,7 +331,7 @@ impl Request {
     }
 
     /// The head of the caller, if it is sent byte for byte.
-    pub(crate) fn verbatim(&self) -> Option<&VerbatimHead> {
+    pub fn verbatim(&self) -> Option<&VerbatimHead> {
         self.inner.verbatim.as_ref()
     }
 

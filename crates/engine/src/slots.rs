@@ -55,6 +55,9 @@ impl<T> Slots<T> {
                 return at;
             }
         }
+        if self.entries.capacity() == 0 {
+            self.entries.reserve_exact(1); // clients of one transfer are many
+        }
         self.entries.push(Slot { generation: self.born, value: None });
         self.places() - 1
     }

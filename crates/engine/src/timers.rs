@@ -75,7 +75,7 @@ pub struct Wheel {
     latest: (Range<Instant>, Tick), // the tick of the last request, and the time that it covers
     next: Option<Instant>,          // when the first entry is due: read every turn, rarely changed
     done: u64,                      // every tick up to this one has been handled
-    heads: [[u32; BUCKETS]; LEVELS],
+    heads: [Vec<u32>; LEVELS],      // of the buckets; empty until the level is used
     occupied: [u64; LEVELS],
     nodes: Vec<Node>, // by slot
 }
@@ -93,9 +93,16 @@ struct Node {
 impl Wheel {
     /// An empty wheel; `start` is its first tick.
     pub fn new(start: Instant) -> Self {
-        let heads = [[NIL; BUCKETS]; LEVELS];
         let latest = (start..start, Tick::START);
-        Self { start, latest, next: None, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
+        Self {
+            start,
+            latest,
+            next: None,
+            done: 0,
+            heads: Default::default(),
+            occupied: [0; LEVELS],
+            nodes: Vec::new(),
+        }
     }
 
     /// The tick that `time` falls in; what is due at it has come.
@@ -186,6 +193,9 @@ impl Wheel {
     /// Empties the bucket of `level` that begins now.
     fn empty(&mut self, level: usize, due: &mut Vec<u32>) {
         let bucket = bucket_of(level, self.done);
+        if self.occupied[level] & 1 << bucket == 0 {
+            return;
+        }
         let mut at = std::mem::replace(&mut self.heads[level][bucket], NIL);
         self.occupied[level] &= !(1 << bucket);
         while at != NIL {
@@ -199,7 +209,11 @@ impl Wheel {
         let ahead = tick - self.done;
         let level = (0..LEVELS).find(|l| ahead < span_of(l + 1)).expect("clamped to the span");
         let bucket = bucket_of(level, tick);
-        let head = std::mem::replace(&mut self.heads[level][bucket], at);
+        let heads = &mut self.heads[level];
+        if heads.is_empty() {
+            *heads = vec![NIL; BUCKETS];
+        }
+        let head = std::mem::replace(&mut heads[bucket], at);
         if head != NIL {
             self.nodes[head as usize].previous = at;
         }
