@@ -6,7 +6,6 @@ use fulmar_sys as sys;
 use crate::altsvc::{AltEndpoint, AltProtocol};
 use crate::cache_file::{read_cache, write_cache};
 use crate::cache_store::EasyAltServices;
-use crate::custom_fields::names;
 use crate::handles::{Easy, EasyState};
 use crate::option::OptionId as Id;
 use crate::stamp::unix_time;
@@ -14,7 +13,7 @@ use crate::stamp::unix_time;
 impl EasyState {
     /// Follows `CURLOPT_ALTSVC`, which was set: the file is loaded at once.
     pub(crate) fn set_alt_file(&mut self, file: Option<&[u8]>) {
-        let alt = self.alt.get_or_insert_with(EasyAltServices::new);
+        let alt = self.alt.get_or_insert_with(|| Box::new(EasyAltServices::new()));
         if let Some(file) = file {
             alt.cache.load(&read_cache(file).unwrap_or_default());
             alt.loaded = Some(file.to_vec());
@@ -23,7 +22,7 @@ impl EasyState {
 
     /// Follows `CURLOPT_ALTSVC_CTRL`, which was set.
     pub(crate) fn set_alt_control(&mut self, bits: i64) {
-        self.alt.get_or_insert_with(EasyAltServices::new).control = bits;
+        self.alt.get_or_insert_with(|| Box::new(EasyAltServices::new())).control = bits;
     }
 
     /// What a copy of the handle begins with: the services of the file, if there are services.
@@ -39,11 +38,8 @@ impl EasyState {
 }
 
 impl Easy {
-    /// Stores the services of a header line, if it is of `Alt-Svc` over TLS.
-    pub(crate) fn store_alt(&self, line: &[u8], version: Option<Version>) {
-        if !names(line, FIELD_NAME) || line[FIELD_NAME.len()] != b':' {
-            return;
-        }
+    /// Stores the value of `Alt-Svc`, if it was received over TLS.
+    pub(crate) fn store_alt(&self, value: &[u8], version: Option<Version>) {
         let now = unix_time(sys::wall_clock());
         self.with_state(|state| {
             let (Some(transfer), Some(alt)) = (&state.transfer, &mut state.alt) else { return };
@@ -55,7 +51,7 @@ impl Easy {
                 };
                 let host = target.host.clone().into_bytes();
                 let origin = AltEndpoint { protocol, host, port: target.port };
-                alt.cache.add_header(&line[FIELD_NAME.len() + 1..], &origin, now);
+                alt.cache.add_header(value, &origin, now);
             }
         });
     }
@@ -74,6 +70,5 @@ impl Easy {
     }
 }
 
-const FIELD_NAME: &str = "Alt-Svc";
 /// `CURLALTSVC_READONLYFILE`.
 const READ_ONLY_FILE: i64 = 1 << 2;

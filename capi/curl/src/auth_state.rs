@@ -8,6 +8,7 @@ use crate::auth::{
     AuthChoice, DigestRequest, DigestState, NtlmChallenge, NtlmLogin, basic, bearer, method,
     ntlm_negotiate,
 };
+use crate::rare::{ConstDefault, Rare};
 
 /// Authentication with both peers.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +25,7 @@ pub(crate) struct AuthState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerAuth {
     pub(crate) choice: AuthChoice,
-    digest: DigestState,
+    digest: Rare<DigestState>,
     omits_query: bool,
     /// The credentials of the current request are complete, or none are needed.
     is_done: bool,
@@ -52,6 +53,10 @@ pub(crate) enum NtlmStep {
 pub(crate) struct LoginPair {
     pub(crate) user: Option<Vec<u8>>,
     pub(crate) password: Option<Vec<u8>>,
+}
+
+impl ConstDefault for LoginPair {
+    const DEFAULT: &'static Self = &Self { user: None, password: None };
 }
 
 /// The values of the fields with credentials.
@@ -84,6 +89,13 @@ impl AuthState {
         self.negotiates = false;
         self.server.begin(server);
         self.proxy.begin(proxy);
+    }
+
+    /// The current request has no credentials, and needs none.
+    pub(crate) fn skip(&mut self) {
+        self.negotiates = false;
+        self.server.skip();
+        self.proxy.skip();
     }
 
     /// The current request uses a new connection, on which NTLM has not begun.

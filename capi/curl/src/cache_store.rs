@@ -22,16 +22,21 @@ pub(crate) enum HstsSource {
     /// There is none.
     #[default]
     Off,
-    Own(HstsCache),
+    Own(Box<HstsCache>),
     /// In the share.
     Shared,
 }
 
 impl EasyHsts {
+    /// True if no request depends on it.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.files.is_empty() && matches!(self.source, HstsSource::Off)
+    }
+
     /// Makes a cache if there is none.
     pub(crate) fn enable(&mut self) {
         if matches!(self.source, HstsSource::Off) {
-            self.source = HstsSource::Own(HstsCache::new(parse_date));
+            self.source = HstsSource::Own(Box::new(HstsCache::new(parse_date)));
         }
     }
 }

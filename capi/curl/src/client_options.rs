@@ -28,7 +28,9 @@ impl Multi {
     pub(crate) fn client_options(&self, state: &EasyState) -> Result<Options, Failure> {
         let values = &state.options.values;
         let transfer = state.transfer.as_ref().expect("its request is being started");
-        let elapsed = sys::now().saturating_duration_since(transfer.started);
+        // In whole milliseconds, so that first requests have equal options.
+        let elapsed = sys::now().saturating_duration_since(transfer.started).as_millis();
+        let elapsed = Duration::from_millis(u64::try_from(elapsed).unwrap_or(u64::MAX));
         let positive = |id| u64::try_from(values.number(id)).ok().filter(|number| *number > 0);
         let timeout = positive(Id::TIMEOUT_MS);
         let span = |id| positive(id).map(Duration::from_millis);

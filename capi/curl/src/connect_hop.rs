@@ -16,7 +16,6 @@ use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::header_list::HeaderOrigin;
 use crate::hop_auth::{authorize_connect, read_challenges, repeats};
-use crate::hop_response::HopResponse;
 use crate::option::OptionId as Id;
 use crate::proxy_choice::ProxyScheme;
 
@@ -55,7 +54,7 @@ impl Multi {
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.id = Some(id);
-                transfer.response = HopResponse::default();
+                transfer.response.reset();
             }
         });
         Ok(())
@@ -84,7 +83,7 @@ impl Multi {
             state.info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
             state.options.values.is_on(Id::SUPPRESS_CONNECT_HEADERS)
         });
-        for (number, line) in head.lines().enumerate() {
+        for (number, (line, _)) in head.lines().enumerate() {
             self.debug(easy, DebugKind::HeaderIn, line, border);
             if !is_suppressed {
                 // The status line is no header.
@@ -175,6 +174,6 @@ fn connect_head(
         head.extend_from_slice(b"\r\n");
     }
     head.extend_from_slice(b"\r\n");
-    state.info.request_size += i64::try_from(head.len()).unwrap_or(i64::MAX);
+    state.request.size += i64::try_from(head.len()).unwrap_or(i64::MAX);
     Ok(head)
 }

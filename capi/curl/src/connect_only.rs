@@ -40,7 +40,7 @@ impl Multi {
             // Both limit the time until the connection is established.
             let limits = [options.total_timeout.take(), options.queue_timeout];
             options.queue_timeout = limits.into_iter().flatten().min();
-            state.info.effective_url.clone_from(&transfer.target.url);
+            state.request.url = Arc::clone(&transfer.target.url);
             Request::tunnel(&transfer.hop_origin())
                 .options(Arc::new(options))
                 .build()
@@ -76,7 +76,7 @@ impl Multi {
             if state.options.values.is_on(Id::FORBID_REUSE) {
                 return Some((id, false));
             }
-            state.connection = Some(LentConnection {
+            state.connection = Some(Box::new(LentConnection {
                 multi: Weak::clone(&self.this),
                 id,
                 socket: assigned.connection?,
@@ -84,7 +84,7 @@ impl Multi {
                 received: Bytes::new(),
                 has_room: true,
                 ended: None,
-            });
+            }));
             Some((id, true))
         });
         match id {

@@ -184,6 +184,11 @@ impl EasyCookies {
         self.is_enabled && !self.is_off()
     }
 
+    /// True if requests need not look at them: there is no file, either.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.files.is_empty() && !self.is_active()
+    }
+
     fn is_off(&self) -> bool {
         matches!(self.source, CookieSource::Off)
     }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::code::CurlCode;
 use crate::codings::BodyCodec;
-use crate::custom_fields::names;
 use crate::failure::Failure;
+use crate::response_field::ResponseField;
 use crate::text::{Reader, is_blank};
 
 /// The decoder of a body.
@@ -25,17 +25,24 @@ pub(crate) struct BodyDecoder {
 }
 
 impl BodyDecoder {
-    /// Judges a header line. `decodes_content`: `CURLOPT_ACCEPT_ENCODING` is set.
+    /// Without codings.
+    pub(crate) const NONE: Self =
+        Self { stages: Vec::new(), transfer_len: 0, names_len: 0, is_chunked: false };
+
+    /// Judges a field. `decodes_content`: `CURLOPT_ACCEPT_ENCODING` is set.
     ///
     /// # Errors
     /// There are too many codings.
-    pub(crate) fn add_line(&mut self, line: &[u8], decodes_content: bool) -> Result<(), Failure> {
-        if names(line, "Transfer-Encoding") {
-            self.add_codings(&line["Transfer-Encoding:".len()..], true)
-        } else if names(line, "Content-Encoding") && decodes_content {
-            self.add_codings(&line["Content-Encoding:".len()..], false)
-        } else {
-            Ok(())
+    pub(crate) fn add_field(
+        &mut self,
+        field: ResponseField,
+        value: &[u8],
+        decodes_content: bool,
+    ) -> Result<(), Failure> {
+        match field {
+            ResponseField::TransferEncoding => self.add_codings(value, true),
+            ResponseField::ContentEncoding if decodes_content => self.add_codings(value, false),
+            _ => Ok(()),
         }
     }
 
@@ -111,7 +118,8 @@ mod tests {
     fn decoder(lines: &[&str]) -> BodyDecoder {
         let mut decoder = BodyDecoder::default();
         for line in lines {
-            decoder.add_line(line.as_bytes(), true).expect("few codings");
+            let (field, value) = ResponseField::of(line.as_bytes()).expect("it is known");
+            decoder.add_field(field, value, true).expect("few codings");
         }
         decoder
     }
@@ -215,8 +223,10 @@ mod tests {
     #[test]
     fn sixth_coding_is_refused() {
         let mut decoder = decoder(&["Content-Encoding: gzip, br, gzip", "Transfer-Encoding: a, b"]);
-        let refused = decoder.add_line(b"Transfer-Encoding: c", false).map_err(|it| it.code);
+        let refused =
+            decoder.add_field(ResponseField::TransferEncoding, b"c", false).map_err(|it| it.code);
         assert_eq!(refused, Err(CurlCode::BadContentEncoding));
-        assert_eq!(decoder.add_line(b"Content-Encoding: c", false), Ok(()), "it is not decoded");
+        let unread = decoder.add_field(ResponseField::ContentEncoding, b"c", false);
+        assert_eq!(unread, Ok(()), "it is not decoded");
     }
 }

@@ -3,13 +3,14 @@
 use fulmar_proto::Version;
 
 use crate::code::CurlCode;
-use crate::custom_fields::{CustomFields, names};
+use crate::custom_fields::CustomFields;
 use crate::date::getdate;
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::number::{NumberError, leading_number};
 use crate::option::OptionId as Id;
+use crate::response_field::ResponseField;
 use crate::stamp::http_date;
 
 /// The facts of a head.
@@ -42,6 +43,16 @@ pub(crate) enum BodyVerdict {
 }
 
 impl DocumentFacts {
+    /// Of no head.
+    pub(crate) const NONE: Self = Self {
+        size: None,
+        overflows: false,
+        is_resumed: false,
+        is_whole: false,
+        modified: 0,
+        closes: false,
+    };
+
     /// Reads a final head. `resumed`: where the download is to begin.
     pub(crate) fn of(head: &ReceivedHead, options: &EasyOptions, resumed: i64) -> Self {
         let mut facts = Self::default();
@@ -51,44 +62,44 @@ impl DocumentFacts {
         if is_bodiless {
             facts.size = Some(0);
         }
-        for line in head.lines() {
-            let value = |name: &str| names(line, name).then(|| &line[name.len() + 1..]);
-            let has_token = |value: &[u8], token: &str| {
-                let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-                tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
-            };
-            if let Some(value) = value("Connection") {
-                keeps = match () {
-                    () if has_token(value, "close") => false,
-                    () => keeps || has_token(value, "keep-alive"),
-                };
-            } else if is_bodiless {
-                continue;
-            } else if let Some(value) = value("Content-Length") {
-                if !options.values.is_on(Id::IGNORE_CONTENT_LENGTH) {
+        let has_token = |value: &[u8], token: &str| {
+            let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
+        };
+        for (field, value) in head.fields() {
+            match field {
+                ResponseField::Connection if has_token(value, "close") => keeps = false,
+                ResponseField::Connection => keeps |= has_token(value, "keep-alive"),
+                _ if is_bodiless => {}
+                ResponseField::ContentLength
+                    if !options.values.is_on(Id::IGNORE_CONTENT_LENGTH) =>
+                {
                     match leading_number(value) {
                         Ok(size) => facts.size = Some(size),
                         Err(NumberError::Overflow) => (facts.overflows, keeps) = (true, false),
                         Err(NumberError::Missing) => {}
                     }
                 }
-            } else if let Some(value) = value("Transfer-Encoding") {
-                is_coded = true;
-                is_chunked |= has_token(value, "chunked");
-            } else if let Some(value) = value("Content-Range") {
-                let at = value.iter().position(|byte| byte.is_ascii_digit() || *byte == b'*');
-                match at.map(|at| &value[at..]) {
-                    Some(number) if number[0] != b'*' => {
-                        facts.is_resumed |= leading_number(number) == Ok(resumed);
+                ResponseField::TransferEncoding => {
+                    is_coded = true;
+                    is_chunked |= has_token(value, "chunked");
+                }
+                ResponseField::ContentRange => {
+                    let at = value.iter().position(|byte| byte.is_ascii_digit() || *byte == b'*');
+                    match at.map(|at| &value[at..]) {
+                        Some(number) if number[0] != b'*' => {
+                            facts.is_resumed |= leading_number(number) == Ok(resumed);
+                        }
+                        _ => facts.is_whole = true,
                     }
-                    _ => facts.is_whole = true,
                 }
-            } else if let Some(value) = value("Last-Modified") {
-                let is_wanted =
-                    options.values.is_on(Id::TIMECONDITION) || options.values.is_on(Id::FILETIME);
-                if is_wanted {
-                    facts.modified = getdate(value.trim_ascii());
+                ResponseField::LastModified => {
+                    let values = &options.values;
+                    if values.is_on(Id::TIMECONDITION) || values.is_on(Id::FILETIME) {
+                        facts.modified = getdate(value.trim_ascii());
+                    }
                 }
+                _ => {}
             }
         }
         if is_coded {

@@ -17,6 +17,7 @@ use crate::handles::{Easy, EasyState, Multi};
 use crate::header_list::HeaderOrigin;
 use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
+use crate::response_field::ResponseField;
 use crate::values::CPointer;
 
 /// What a write callback did with a piece.
@@ -49,10 +50,12 @@ impl Multi {
             true => HeaderOrigin::Interim,
             false => HeaderOrigin::Header,
         };
-        for (number, line) in head.lines().enumerate() {
-            easy.store_line(line, Some(head.version), border);
-            if !head.is_interim {
-                easy.with_state(|state| note_line(state, line))?;
+        for (number, (line, field)) in head.lines().enumerate() {
+            if let Some((field, value)) = field {
+                easy.store_field(field, value, Some(head.version), border);
+                if !head.is_interim {
+                    easy.with_state(|state| note_coding(state, field, value))?;
+                }
             }
             self.debug(easy, DebugKind::HeaderIn, line, border);
             // The status line is no header.
@@ -100,7 +103,9 @@ impl Multi {
             }
         });
         for (number, line) in bytes[..judged].split_inclusive(|byte| *byte == b'\n').enumerate() {
-            easy.store_line(line, None, border);
+            if let Some((field, value)) = ResponseField::of(line) {
+                easy.store_field(field, value, None, border);
+            }
             self.debug(easy, DebugKind::HeaderIn, line, border);
             // The status line is no header.
             let origin = Some(HeaderOrigin::Header).filter(|_| number > 0);
@@ -391,7 +396,8 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
         }
         return;
     }
-    let content_type = head.value("Content-Type").filter(|text| !text.is_empty());
+    let content_type = head.values(ResponseField::ContentType).next_back();
+    let content_type = content_type.filter(|text| !text.is_empty());
     info.content_type = content_type.map(<[u8]>::to_vec).or_else(|| info.content_type.take());
     let resumed = state.options.values.number(Id::RESUME_FROM_LARGE);
     let document = DocumentFacts::of(head, &state.options, resumed);
@@ -399,7 +405,7 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
     info.file_time = document.file_time(&state.options).unwrap_or(info.file_time);
     let is_conditional = state.options.values.is_on(Id::TIMECONDITION);
     info.is_condition_unmet |= is_conditional && head.status == 304;
-    if let Some(value) = head.value("Retry-After") {
+    if let Some(value) = head.values(ResponseField::RetryAfter).next_back() {
         info.retry_after = retry_after(value, unix_time());
     }
     if let Some(transfer) = &mut state.transfer {
@@ -410,7 +416,7 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
         && (repeats(state, head.status) | stop_upload(state, head.status));
     let follows = state.options.values.is_on(Id::FOLLOWLOCATION);
     if let Some(transfer) = &mut state.transfer {
-        let location = head.first_value("Location");
+        let location = head.values(ResponseField::Location).find(|value| !value.is_empty());
         let response = &mut transfer.response;
         response.status = head.status.into();
         response.has_head = true;
@@ -437,17 +443,17 @@ fn fails(state: &EasyState, status: u16) -> bool {
 
 /// `CURLOPT_NOBODY` with a method whose response may have a body.
 fn has_unwanted_body(state: &EasyState) -> bool {
-    let is_head = state.transfer.as_ref().is_none_or(|it| it.method == b"HEAD");
+    let is_head = state.transfer.as_ref().is_none_or(|it| *it.method == *b"HEAD");
     state.options.is_bodiless && !is_head
 }
 
-/// Notes what a header line means for the body.
-fn note_line(state: &mut EasyState, line: &[u8]) -> Result<(), Failure> {
+/// Notes what a field means for the body.
+fn note_coding(state: &mut EasyState, field: ResponseField, value: &[u8]) -> Result<(), Failure> {
     let decodes_content = state.options.values.bytes(Id::ACCEPT_ENCODING).is_some();
     let Some(transfer) = &mut state.transfer else { return Ok(()) };
     match transfer.response.status {
         204 | 304 => Ok(()),
-        _ => transfer.download.decoder.add_line(line, decodes_content),
+        _ => transfer.download.decoder.add_field(field, value, decodes_content),
     }
 }
 

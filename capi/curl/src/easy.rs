@@ -1,6 +1,6 @@
 //! Easy handles: options, the transfer that they describe, and what is known after it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::easy_options::{Argument, EasyOptions};
 use crate::forms::{FormNode, FormTree};
 use crate::handles::{Easy, EasyState, Membership, Multi};
 use crate::header_list::HeaderList;
-use crate::info::{self, InfoId, InfoValue, TransferInfo};
+use crate::info::{self, InfoId, InfoValue};
 use crate::option::OptionId;
 use crate::values::CPointer;
 
@@ -28,7 +28,7 @@ impl Easy {
             handle,
             state: RefCell::new(state),
             multi: RefCell::default(),
-            form: FormNode::root(),
+            form: OnceCell::new(),
             private: RefCell::default(),
             membership: Membership::default(),
         })
@@ -38,17 +38,26 @@ impl Easy {
     /// Parts of a form are copied.
     pub fn duplicate(&self, handle: CPointer, border: &dyn CBorder) -> Option<Rc<Self>> {
         let (options, cookies, alt) = self.with_state(|state| {
-            (state.options.clone(), state.copied_cookies(), state.copied_alt())
+            (state.options.clone(), state.copied_cookies(), state.copied_alt().map(Box::new))
         });
         let copy = Self::with(handle, EasyState { options, cookies, alt, ..EasyState::default() });
         self.copy_hsts(&copy, border);
-        self.form.copy_to(&copy.form, border)?;
+        if let Some(form) = self.form.get() {
+            form.copy_to(copy.form(), border)?;
+        }
         Some(copy)
     }
 
     /// Forgets the parts of `CURLOPT_MIMEPOST`, and frees those that were copied.
     pub fn release_form(&self, border: &dyn CBorder) {
-        self.form.release(border);
+        if let Some(form) = self.form.get() {
+            form.release(border);
+        }
+    }
+
+    /// The part whose parts are those of `CURLOPT_MIMEPOST`.
+    pub(crate) fn form(&self) -> &Rc<FormNode> {
+        self.form.get_or_init(FormNode::root)
     }
 
     /// Sets `CURLOPT_MIMEPOST`; the application frees the parts.
@@ -60,13 +69,15 @@ impl Easy {
         parts: Option<&Rc<FormTree>>,
         border: &dyn CBorder,
     ) -> Result<(), CurlCode> {
-        self.form.borrow_parts(parts, border)?;
+        if parts.is_some() || self.form.get().is_some() {
+            self.form().borrow_parts(parts, border)?;
+        }
         self.set(OptionId::MIMEPOST, Argument::Pointer(CPointer::NULL), border)
     }
 
     /// Calls `act` with the header lines of the last transfer.
-    pub fn with_headers<T>(&self, act: impl FnOnce(&HeaderList) -> T) -> T {
-        act(&self.state.borrow().headers)
+    pub fn with_headers<T>(&self, act: impl FnOnce(&mut HeaderList) -> T) -> T {
+        act(&mut self.state.borrow_mut().headers)
     }
 
     /// Returns all options to their defaults, and forgets the last transfer (curl_easy_reset(3)).
@@ -76,7 +87,7 @@ impl Easy {
         let mut state = self.state.borrow_mut();
         state.options = EasyOptions::default();
         state.auth = AuthState::default();
-        state.info = TransferInfo::default();
+        (state.request, state.info) = Default::default();
         state.cookies.files.clear();
         state.hsts.files.clear();
     }
@@ -147,7 +158,7 @@ impl Easy {
             return Ok(InfoValue::List(self.cookie_list(border)));
         }
         let state = self.state.borrow();
-        let value = info::value(&state.info, &state.options.values, id)?;
+        let value = info::value(&state.request, &state.info, &state.options.values, id)?;
         Ok(match (id, value) {
             (LAST_SOCKET, _) => InfoValue::Long(self.descriptor(state.info.socket).into()),
             (ACTIVE_SOCKET, _) => InfoValue::Socket(self.descriptor(state.info.socket)),

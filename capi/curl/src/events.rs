@@ -1,10 +1,14 @@
 //! Events of the client, kept until nothing is borrowed: only then the application is called.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use fulmar_client::{Application, Context, Done, ExchangeFacts, TransferEvent, TransferId};
+use fulmar_drive::SocketId;
 use fulmar_proto::{Headers, Response, Version};
+
+use crate::response_field::{ResponseField, ResponseFields};
 
 /// An event of a request.
 #[derive(Debug)]
@@ -19,9 +23,9 @@ pub(crate) enum HopEvent {
     /// There is room for more of the request's body.
     Writable,
     /// The transfer has a connection.
-    Assigned(ExchangeFacts),
+    Assigned(SocketId, Option<SocketAddr>),
     /// The connection is the application's.
-    Upgraded(ExchangeFacts),
+    Upgraded(Box<ExchangeFacts>),
     Done(Box<Done>),
 }
 
@@ -36,6 +40,7 @@ pub(crate) struct ReceivedHead {
     pub(crate) is_interim: bool,
     /// The length of the body, if it is known.
     pub(crate) len: Option<u64>,
+    fields: ResponseFields,
 }
 
 /// The application of the client: a queue.
@@ -79,9 +84,9 @@ impl Application for EventQueue {
                 | TransferEvent::MalformedHead { .. }
                 | TransferEvent::Upgraded
         );
-        let assigned = context.exchange(id).filter(|_| begins);
-        if let Some(assigned) = assigned {
-            self.events.push_back((id, HopEvent::Assigned(assigned)));
+        let assigned = if begins { context.exchange(id) } else { None };
+        if let Some(ExchangeFacts { connection: Some(connection), peer, .. }) = assigned {
+            self.events.push_back((id, HopEvent::Assigned(connection, peer)));
         }
         let event = match event {
             TransferEvent::Informational(response) => {
@@ -99,7 +104,7 @@ impl Application for EventQueue {
             TransferEvent::Data(bytes) => HopEvent::Data(bytes),
             TransferEvent::Writable => HopEvent::Writable,
             TransferEvent::Upgraded => {
-                HopEvent::Upgraded(assigned.expect("a tunnel has a connection"))
+                HopEvent::Upgraded(Box::new(assigned.expect("a tunnel has a connection")))
             }
             TransferEvent::Done(done) => HopEvent::Done(Box::new(done)),
         };
@@ -116,25 +121,27 @@ impl ReceivedHead {
             Version::Http09 | Version::Http11 => format!("HTTP/1.1 {status}\r\n"),
         });
         let status = if version == Version::Http09 { 0 } else { status };
-        Self { bytes, status, version, is_interim, len }
+        let fields = ResponseFields::of(&bytes);
+        Self { bytes, status, version, is_interim, len, fields }
     }
 
-    /// The lines, each with its end.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &self.bytes[..];
-        std::iter::from_fn(move || {
-            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-            let (line, behind) = rest.split_at(end);
-            rest = behind;
-            (!line.is_empty()).then_some(line)
-        })
+    /// The lines, each with its end, and those of known fields with their values.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&[u8], Option<(ResponseField, &[u8])>)> {
+        self.fields.lines(&self.bytes)
+    }
+
+    /// The fields with a meaning, and their values.
+    pub(crate) fn fields(&self) -> impl DoubleEndedIterator<Item = (ResponseField, &[u8])> {
+        self.fields.iter(&self.bytes)
     }
 
     /// True if the connection ends with the response (RFC 9112 §9.6).
     pub(crate) fn closes(&self) -> bool {
         let has = |token: &[u8]| {
-            let mut values = self.values("Connection").chain(self.values("Proxy-Connection"));
-            values.any(|value| value.eq_ignore_ascii_case(token))
+            self.fields().any(|(field, value)| {
+                matches!(field, ResponseField::Connection | ResponseField::ProxyConnection)
+                    && value.trim_ascii().eq_ignore_ascii_case(token)
+            })
         };
         match self.version {
             Version::Http10 => !has(b"keep-alive"),
@@ -144,23 +151,8 @@ impl ReceivedHead {
     }
 
     /// The values of all fields of a name.
-    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        let value = move |line| {
-            crate::custom_fields::names(line, name).then(|| line[name.len() + 1..].trim_ascii())
-        };
-        self.lines().filter_map(value)
-    }
-
-    /// The value of the first field of a name that has one.
-    pub(crate) fn first_value(&self, name: &str) -> Option<&[u8]> {
-        let value = |line| crate::custom_fields::names(line, name).then(|| &line[name.len() + 1..]);
-        self.lines().filter_map(value).map(<[u8]>::trim_ascii).find(|value| !value.is_empty())
-    }
-
-    /// The value of the last field of a name.
-    pub(crate) fn value(&self, name: &str) -> Option<&[u8]> {
-        let value = |line| crate::custom_fields::names(line, name).then(|| &line[name.len() + 1..]);
-        self.lines().filter_map(value).last().map(<[u8]>::trim_ascii)
+    pub(crate) fn values(&self, of: ResponseField) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.fields().filter(move |(field, _)| *field == of).map(|(_, value)| value.trim_ascii())
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -41,8 +42,8 @@ impl Multi {
         let (url_path, is_upload) = easy.with_state(|state| {
             let target = state.transfer.as_ref().map(|it| it.target.clone());
             let target = target.expect("its transfer is being started");
-            state.info.effective_url = target.url;
-            (target.path, state.options.values.is_on(Id::UPLOAD))
+            state.request.url = Arc::clone(&target.url);
+            (target.path.clone(), state.options.values.is_on(Id::UPLOAD))
         });
         let path = unescape(&url_path);
         if path.contains(&0) {

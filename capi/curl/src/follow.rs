@@ -1,8 +1,10 @@
 //! What follows a response: a redirect, or nothing.
 
+use std::rc::Rc;
+use std::sync::Arc;
+
 use fulmar_sys as sys;
 
-use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
 use crate::easy_options::RequestKind;
 use crate::failure::Failure;
@@ -40,7 +42,7 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     let next = transfer.target.join(&location, &state.options)?;
     let has_left = next.port != transfer.target.port || next.is_secure != transfer.target.is_secure;
     if has_left && !values.is_on(Id::UNRESTRICTED_AUTH) {
-        transfer.login = LoginPair::default();
+        transfer.login.reset();
     }
     state.info.redirect = sys::now().saturating_duration_since(transfer.started);
     let is_post =
@@ -57,12 +59,12 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
     if becomes_get && !transfer.drops_body {
         transfer.drops_body = true;
         if values.bytes(Id::CUSTOMREQUEST).is_none() {
-            transfer.method = b"GET".to_vec();
+            transfer.method = b"GET"[..].into();
         }
     }
-    let next = state.secured(next)?;
+    let next = state.secured(Rc::new(next))?;
     if let Some(transfer) = &mut state.transfer {
-        state.info.effective_url.clone_from(&next.url);
+        state.request.url = Arc::clone(&next.url);
         transfer.target = next;
     }
     Ok(true)

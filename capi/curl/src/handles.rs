@@ -1,6 +1,6 @@
 //! What easy and multi handles hold. They name each other, so they are in one module.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
@@ -20,11 +20,13 @@ use crate::easy_options::EasyOptions;
 use crate::events::EventQueue;
 use crate::forms::FormNode;
 use crate::header_list::HeaderList;
-use crate::info::TransferInfo;
+use crate::info::{RequestInfo, TransferInfo};
 use crate::known_origin::KnownOrigin;
 use crate::multi_options::MultiOptions;
 use crate::ntlm_lanes::NtlmLanes;
 use crate::open_sockets::OpenSockets;
+use crate::prepared::PreparedRequest;
+use crate::rare::Rare;
 use crate::share::DataShare;
 use crate::static_hosts::StaticHosts;
 use crate::transfer::EasyTransfer;
@@ -38,8 +40,8 @@ pub struct Easy {
     pub(crate) state: RefCell<EasyState>,
     /// The multi handle that it was added to.
     pub(crate) multi: RefCell<Weak<Multi>>,
-    /// The part whose parts are those of `CURLOPT_MIMEPOST`.
-    pub(crate) form: Rc<FormNode>,
+    /// The part of [`Easy::form`], once it is used.
+    pub(crate) form: OnceCell<Rc<FormNode>>,
     /// The multi handle of `curl_easy_perform`, with its connections.
     pub(crate) private: RefCell<Option<Rc<Multi>>>,
     pub(crate) membership: Membership,
@@ -62,7 +64,8 @@ pub(crate) struct Membership {
 #[derive(Debug, Default)]
 pub(crate) struct EasyState {
     pub(crate) options: EasyOptions,
-    pub(crate) info: TransferInfo,
+    pub(crate) request: RequestInfo,
+    pub(crate) info: Rare<TransferInfo>,
     pub(crate) auth: AuthState,
     /// The header lines of the last transfer.
     pub(crate) headers: HeaderList,
@@ -70,13 +73,15 @@ pub(crate) struct EasyState {
     pub(crate) cookies: EasyCookies,
     pub(crate) hsts: EasyHsts,
     /// `None`: no option of alternative services was set.
-    pub(crate) alt: Option<EasyAltServices>,
+    pub(crate) alt: Option<Box<EasyAltServices>>,
     /// The last connection can be used again.
     pub(crate) connection_kept: bool,
+    /// The first request of the last transfer, if it can be sent again.
+    pub(crate) prepared: Option<Rc<PreparedRequest>>,
     /// `CURLOPT_SHARE`.
     pub(crate) share: Option<Arc<DataShare>>,
     /// The connection of the last transfer with `CURLOPT_CONNECT_ONLY`.
-    pub(crate) connection: Option<LentConnection>,
+    pub(crate) connection: Option<Box<LentConnection>>,
 }
 
 /// A connection that the application uses.
@@ -107,6 +112,8 @@ pub struct Multi {
     /// The connections that NTLM authenticates.
     pub(crate) ntlm: RefCell<NtlmLanes>,
     pub(crate) origin: RefCell<KnownOrigin>,
+    /// The last request that can be sent again.
+    pub(crate) prepared: RefCell<Option<Rc<PreparedRequest>>>,
     /// The TLS configurations of its transfers.
     pub(crate) tls: RefCell<Vec<ClientTls>>,
     /// All handles in it, by the number of their addition.

@@ -37,12 +37,26 @@ pub struct FoundHeader<'a> {
     pub position: usize,
 }
 
-/// The lines of a transfer, in the order of their arrival.
+/// The lines of a transfer, in the order of their arrival. Few applications look at them, so they
+/// are kept as they were received until then.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderList {
     lines: Vec<ListedHeader>,
+    /// Lines that are not among them yet.
+    received: Vec<ReceivedLine>,
+    /// Their bytes.
+    bytes: Vec<u8>,
     /// The number of the current request: 0, and one more after each redirect.
     requests: i32,
+}
+
+/// A line up to its end, of which the first byte follows.
+#[derive(Clone, Copy, Debug)]
+struct ReceivedLine {
+    start: u32,
+    len: u32,
+    origin: HeaderOrigin,
+    request: i32,
 }
 
 /// Texts have allocations of their own: the application keeps their addresses.
@@ -55,6 +69,14 @@ struct ListedHeader {
 }
 
 impl HeaderList {
+    /// A transfer begins: the memory of the last one is used again.
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+        self.received.clear();
+        self.bytes.clear();
+        self.requests = 0;
+    }
+
     /// Another request begins.
     pub(crate) fn start_request(&mut self) {
         self.requests += 1;
@@ -63,51 +85,62 @@ impl HeaderList {
     /// Stores a line with its end. False if it is none: a field without a colon, or the
     /// continuation of nothing. The status line and the empty line are no headers.
     pub(crate) fn push(&mut self, line: &[u8], origin: HeaderOrigin) -> bool {
-        let Some(end) = line.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-            return false;
-        };
-        let (line, line_end) = (&line[..end], &line[end..=end]);
-        match line.first() {
-            None => true,
-            Some(b' ' | b'\t') => self.unfold(line),
-            Some(_) => {
-                let name_at = usize::from(origin == HeaderOrigin::Pseudo);
-                let colon = line.iter().skip(name_at).position(|byte| matches!(byte, b':' | 0));
-                let colon = colon.map(|colon| colon + name_at).filter(|at| line[*at] == b':');
-                let Some(colon) = colon else { return false };
-                let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-                let value = &line[colon + 1..];
-                let value = &value[value.iter().take_while(|byte| blank(byte)).count()..];
-                let value = value.trim_ascii_end();
-                // libcurl keeps the end of the line as the value of an empty field.
-                let value = if value.is_empty() { line_end } else { value };
-                self.lines.push(ListedHeader {
-                    name: c_text(&line[..colon]),
-                    value: c_text(value),
-                    origin: origin as u32,
-                    request: self.requests,
-                });
-                true
-            }
+        let Some(end) = memchr::memchr2(b'\r', b'\n', line) else { return false };
+        match line[..end].first() {
+            None => return true,
+            Some(b' ' | b'\t') if self.is_empty() => return false,
+            Some(b' ' | b'\t') => {}
+            Some(_) if colon_of(&line[..end], origin).is_none() => return false,
+            Some(_) => {}
         }
-    }
-
-    /// Appends a continuation to the last line, with one blank of those in front of it.
-    fn unfold(&mut self, line: &[u8]) -> bool {
-        let Some(last) = self.lines.last_mut() else { return false };
-        let text = line.trim_ascii_end();
-        let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        let text = &text[blanks.saturating_sub(1)..];
-        last.value = c_text(&[last.value.to_bytes(), text].concat());
+        let word = |number: usize| u32::try_from(number).expect("heads of a transfer are limited");
+        let (start, len, request) = (word(self.bytes.len()), word(end), self.requests);
+        self.bytes.extend_from_slice(&line[..=end]);
+        self.received.push(ReceivedLine { start, len, origin, request });
         true
     }
 
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.received.is_empty()
+    }
+
+    /// Lists the lines that have arrived since the last time.
+    fn list_received(&mut self) {
+        for ReceivedLine { start, len, origin, request } in self.received.drain(..) {
+            let line = &self.bytes[start as usize..][..len as usize];
+            let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+            let blanks = |text: &[u8]| text.iter().take_while(blank).count();
+            match (colon_of(line, origin), self.lines.last_mut()) {
+                // A continuation, with one blank of those in front of it.
+                (_, Some(last)) if blanks(line) > 0 => {
+                    let text = line.trim_ascii_end();
+                    let text = &text[blanks(text).saturating_sub(1)..];
+                    last.value = c_text(&[last.value.to_bytes(), text].concat());
+                }
+                (Some(colon), _) => {
+                    let value = &line[colon + 1..];
+                    let value = value[blanks(value)..].trim_ascii_end();
+                    // libcurl keeps the end of the line as the value of an empty field.
+                    let line_end = &self.bytes[(start + len) as usize..][..1];
+                    let value = if value.is_empty() { line_end } else { value };
+                    self.lines.push(ListedHeader {
+                        name: c_text(&line[..colon]),
+                        value: c_text(value),
+                        origin: origin as u32,
+                        request,
+                    });
+                }
+                (None, _) => unreachable!("a line without a colon is not stored"),
+            }
+        }
+        self.bytes.clear();
+    }
     /// The header of this name and index (curl_easy_header(3)). A `request` of -1 is the last one.
     ///
     /// # Errors
     /// There is none.
     pub fn find(
-        &self,
+        &mut self,
         name: &[u8],
         index: usize,
         origins: u32,
@@ -116,6 +149,7 @@ impl HeaderList {
         if origins == 0 || origins > ORIGINS_ALL || request < -1 {
             return Err(HeaderCode::BadArgument);
         }
+        self.list_received();
         if self.lines.is_empty() {
             return Err(HeaderCode::NoHeaders);
         }
@@ -129,7 +163,8 @@ impl HeaderList {
     }
 
     /// The next header behind a position; behind 0 the first one (curl_easy_nextheader(3)).
-    pub fn next(&self, origins: u32, request: i32, position: usize) -> Option<FoundHeader<'_>> {
+    pub fn next(&mut self, origins: u32, request: i32, position: usize) -> Option<FoundHeader<'_>> {
+        self.list_received();
         let request = self.request(request)?;
         let is_wanted = |line: &ListedHeader| line.origin & origins != 0 && line.request == request;
         let at = position + self.lines.get(position..)?.iter().position(is_wanted)?;
@@ -158,6 +193,13 @@ impl HeaderList {
         let origin = origin | RESERVED_BIT;
         FoundHeader { name, value, amount, index, origin, position: at + 1 }
     }
+}
+
+/// Where the name of a line ends. That of a pseudo field begins with a colon.
+fn colon_of(line: &[u8], origin: HeaderOrigin) -> Option<usize> {
+    let name_at = usize::from(origin == HeaderOrigin::Pseudo);
+    let colon = memchr::memchr2(b':', 0, line.get(name_at..)?)? + name_at;
+    (line[colon] == b':').then_some(colon)
 }
 
 /// Up to a NUL.
@@ -199,7 +241,7 @@ mod tests {
             ("A:b:c\r\n", "A=b:c"),
         ];
         for (line, expected) in rows {
-            let list = list(&[(line, HeaderOrigin::Header)]);
+            let mut list = list(&[(line, HeaderOrigin::Header)]);
             let found = list.next(1, -1, 0).expect("a header");
             assert_eq!(text(found), format!("{expected} 0/1 1"), "{line:?}");
         }
@@ -229,12 +271,12 @@ mod tests {
             ("a: 4\r\n", HeaderOrigin::Trailer),
             (":status: 200\r\n", HeaderOrigin::Pseudo),
         ]);
-        let find = |list: &HeaderList, name: &str, index, origins, request| {
+        let find = |list: &mut HeaderList, name: &str, index, origins, request| {
             list.find(name.as_bytes(), index, origins, request).map(text)
         };
-        assert_eq!(find(&list, "A", 1, 0x1f, -1), Ok("A=2 1/3 1".into()));
-        assert_eq!(find(&list, "a", 0, 3, 0), Ok("A=2 0/2 1".into()));
-        assert_eq!(find(&list, ":status", 0, 16, 0), Ok(":status=200 0/1 16".into()));
+        assert_eq!(find(&mut list, "A", 1, 0x1f, -1), Ok("A=2 1/3 1".into()));
+        assert_eq!(find(&mut list, "a", 0, 3, 0), Ok("A=2 0/2 1".into()));
+        assert_eq!(find(&mut list, ":status", 0, 16, 0), Ok(":status=200 0/1 16".into()));
         let rows = [
             ("A", 3, 0x1f, -1, HeaderCode::BadIndex),
             ("C", 0, 0x1f, -1, HeaderCode::Missing),
@@ -245,17 +287,18 @@ mod tests {
             ("A", 0, 1, -2, HeaderCode::BadArgument),
         ];
         for (name, index, origins, request, code) in rows {
-            assert_eq!(find(&list, name, index, origins, request), Err(code), "{name} {origins}");
+            let found = find(&mut list, name, index, origins, request);
+            assert_eq!(found, Err(code), "{name} {origins}");
         }
         list.start_request();
-        assert_eq!(find(&list, "A", 0, 1, -1), Err(HeaderCode::Missing));
-        assert_eq!(find(&list, "A", 0, 1, 0), Ok("A=2 0/1 1".into()));
-        assert_eq!(find(&HeaderList::default(), "A", 0, 1, 1), Err(HeaderCode::NoHeaders));
+        assert_eq!(find(&mut list, "A", 0, 1, -1), Err(HeaderCode::Missing));
+        assert_eq!(find(&mut list, "A", 0, 1, 0), Ok("A=2 0/1 1".into()));
+        assert_eq!(find(&mut HeaderList::default(), "A", 0, 1, 1), Err(HeaderCode::NoHeaders));
     }
 
     #[test]
     fn headers_follow_each_other_with_their_index() {
-        let list = list(&[
+        let mut list = list(&[
             ("A: 1\r\n", HeaderOrigin::Header),
             ("B: 2\r\n", HeaderOrigin::Trailer),
             ("A: 3\r\n", HeaderOrigin::Header),

@@ -15,6 +15,9 @@ pub(crate) struct HeldBody {
 }
 
 impl HeldBody {
+    /// No pieces.
+    pub(crate) const EMPTY: Self = Self { pieces: VecDeque::new(), size: 0 };
+
     /// Appends a piece.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The credentials of the current request: whose they are, and what its response makes of them.
 
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
@@ -12,13 +12,13 @@ use crate::auth_state::{AuthFields, AuthInput, LoginPair, NtlmStep, PeerAuth, Re
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::easy_options::{EasyOptions, RequestKind};
-use crate::environment::getenv;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::netrc::find_netrc;
 use crate::option::OptionId as Id;
-use crate::proxy_choice::ProxyRoute;
+use crate::proxy_choice::{ProxyRoute, environment};
+use crate::response_field::ResponseField;
 use crate::transfer::EasyTransfer;
 
 impl Multi {
@@ -26,15 +26,15 @@ impl Multi {
     pub(crate) fn prepare_login(&self, easy: &Easy) -> Result<(), Failure> {
         easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
-            let variable = |name: &str| getenv(name.as_ref()).map(OsStringExt::into_vec);
             let own = |id| state.options.values.bytes(id).map(|text| text.to_vec());
             // What the URL of another proxy had does not stay.
-            transfer.proxy_login =
+            let mut proxy_login =
                 LoginPair { user: own(Id::PROXYUSERNAME), password: own(Id::PROXYPASSWORD) };
-            let EasyTransfer { target, proxy_login, .. } = transfer.as_mut();
-            let route = ProxyRoute::select(&state.options, target, proxy_login, variable)?;
-            transfer.route = route;
-            resolve_login(&state.options, transfer)?;
+            let target = &transfer.target;
+            let route = ProxyRoute::select(&state.options, target, &mut proxy_login, environment)?;
+            (transfer.route, transfer.proxy_login) = (route.into(), proxy_login.into());
+            let (login, is_netrc) = resolve_login(&state.options, transfer)?;
+            (transfer.login, transfer.is_netrc) = (login.into(), is_netrc);
             let wants = |peer: &PeerAuth| peer.choice.wanted & method::NTLM != 0;
             let is_server = transfer.login.user.is_some() && wants(&state.auth.server);
             let is_proxy = transfer.has_proxy_login() && wants(&state.auth.proxy);
@@ -71,16 +71,19 @@ impl Multi {
 }
 
 /// User and password for the current target (`parseurlandfillconn` and `override_login` of 7.88):
-/// those of the options, of the URL, or of the `.netrc` file. What was found for another host does
-/// not stay.
-fn resolve_login(options: &EasyOptions, transfer: &mut EasyTransfer) -> Result<(), Failure> {
+/// those of the options, of the URL, or of the `.netrc` file; true: they are from that file. What
+/// was found for another host does not stay.
+fn resolve_login(
+    options: &EasyOptions,
+    transfer: &EasyTransfer,
+) -> Result<(LoginPair, bool), Failure> {
     let values = &options.values;
     let own = |id| values.bytes(id).map(|text| text.to_vec());
-    transfer.login = match transfer.trusts_host(options) {
+    let mut login = match transfer.trusts_host(options) {
         true => LoginPair { user: own(Id::USERNAME), password: own(Id::PASSWORD) },
         false => LoginPair::default(),
     };
-    let (login, target) = (&mut transfer.login, &transfer.target);
+    let target = &transfer.target;
     if login.password.is_none() {
         login.password.clone_from(&target.password);
     }
@@ -92,29 +95,27 @@ fn resolve_login(options: &EasyOptions, transfer: &mut EasyTransfer) -> Result<(
             None => {}
         }
     }
-    transfer.is_netrc = false;
     let use_netrc = values.number(Id::NETRC);
     let is_complete = |text: &Option<Vec<u8>>| text.as_ref().is_some_and(|text| !text.is_empty());
     let has_both =
         use_netrc == NETRC_OPTIONAL && is_complete(&login.user) && is_complete(&target.password);
     if use_netrc == 0 || has_own_user || has_both {
-        return Ok(());
+        return Ok((login, false));
     }
     let Some(file) = netrc_file(options).and_then(|path| std::fs::read(path).ok()) else {
-        return Ok(());
+        return Ok((login, false));
     };
     let found = find_netrc(&file, target.host.as_bytes(), login.user.as_deref())
         .map_err(|_| Failure::new(CurlCode::ReadError, ".netrc parser error"))?;
     if !found.has_entry {
-        return Ok(());
+        return Ok((login, false));
     }
-    transfer.is_netrc = true;
     login.user = found.login.or_else(|| login.user.take());
     login.password = found.password.or_else(|| login.password.take());
     if login.password.is_some() {
         login.user.get_or_insert_default();
     }
-    Ok(())
+    Ok((login, true))
 }
 
 /// `CURLOPT_NETRC_FILE`, or the file in the home directory.
@@ -140,8 +141,7 @@ pub(crate) fn authorize(
     let has_body = has_body(&state.options, transfer);
     auth.negotiates = false;
     if transfer.login.user.is_none() && token.is_none() && !transfer.has_proxy_login() {
-        auth.server.skip();
-        auth.proxy.skip();
+        auth.skip();
         return Ok(AuthFields::default());
     }
     let target = &transfer.target.path[..];
@@ -281,13 +281,13 @@ fn random() -> Result<[u8; 24], Failure> {
 pub(crate) fn read_challenges(state: &mut EasyState, head: &ReceivedHead) {
     let Some(transfer) = &state.transfer else { return };
     let auth = &mut state.auth;
-    let (name, peer) = match head.status {
-        401 => ("WWW-Authenticate", &mut auth.server),
-        407 => ("Proxy-authenticate", &mut auth.proxy),
+    let (field, peer) = match head.status {
+        401 => (ResponseField::WwwAuthenticate, &mut auth.server),
+        407 => (ResponseField::ProxyAuthenticate, &mut auth.proxy),
         _ => return,
     };
     let mut unused = NtlmStep::default();
-    for value in head.values(name) {
+    for value in head.values(field) {
         let is_refused = match &transfer.lane {
             Some(lane) if head.status == 401 => {
                 peer.handle_challenge(value, &mut lane.server.borrow_mut())

@@ -34,7 +34,7 @@ pub(crate) fn hop_body(
     let Some(transfer) = &mut state.transfer else {
         return HopBody::none();
     };
-    transfer.upload = UploadState::default();
+    transfer.upload.reset();
     let length = |id| u64::try_from(values.number(id)).ok();
     let streamed = |upload: &mut UploadState, len: Option<u64>| {
         *upload = UploadState { left: len, ..UploadState::default() };

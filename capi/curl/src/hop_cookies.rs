@@ -5,8 +5,9 @@ use fulmar_sys as sys;
 
 use crate::border::CBorder;
 use crate::cookies::{CookieOrigin, SET_COOKIE_MAX, SentCookie, is_secure_context};
-use crate::custom_fields::{CustomFields, names};
+use crate::custom_fields::CustomFields;
 use crate::handles::{Easy, EasyState};
+use crate::response_field::ResponseField;
 use crate::share_kind::SharedKind;
 use crate::stamp::unix_time;
 
@@ -34,18 +35,23 @@ impl Easy {
         self.unlock(SharedKind::Cookie, border);
     }
 
-    /// Stores what a header line sets: a cookie, HTTPS for its host, alternative services.
-    pub(crate) fn store_line(&self, line: &[u8], version: Option<Version>, border: &dyn CBorder) {
-        self.store_cookie(line, border);
-        self.store_hsts(line, border);
-        self.store_alt(line, version);
+    /// Stores what a field sets: a cookie, HTTPS for its host, alternative services.
+    pub(crate) fn store_field(
+        &self,
+        field: ResponseField,
+        value: &[u8],
+        version: Option<Version>,
+        border: &dyn CBorder,
+    ) {
+        match field {
+            ResponseField::SetCookie => self.store_cookie(value, border),
+            ResponseField::StrictTransportSecurity => self.store_hsts(value, border),
+            ResponseField::AltSvc => self.store_alt(value, version),
+            _ => {}
+        }
     }
 
-    /// Stores the cookie of a header line, if it is of `Set-Cookie`.
-    fn store_cookie(&self, line: &[u8], border: &dyn CBorder) {
-        if !names(line, FIELD_NAME) || line[FIELD_NAME.len()] != b':' {
-            return;
-        }
+    fn store_cookie(&self, value: &[u8], border: &dyn CBorder) {
         let (is_active, count) = self.with_state(|state| {
             let count = state.transfer.as_ref().map_or(0, |it| it.response.cookies_set);
             (state.cookies.is_active(), count)
@@ -55,7 +61,6 @@ impl Easy {
         }
         self.lock(SharedKind::Cookie, border);
         if count < SET_COOKIE_MAX {
-            let value = &line[FIELD_NAME.len() + 1..];
             let message = self.cookies_of_hop(|engine, origin, now| {
                 let added = engine.add_header(value, origin, now);
                 engine.message(added)
@@ -95,8 +100,7 @@ impl Easy {
 fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
     state.cookies.host = None;
     let Some(transfer) = &state.transfer else { return };
-    let is_first = transfer.target.host.eq_ignore_ascii_case(&transfer.first_host.0);
-    let Some(line) = custom.find("Host").filter(|_| is_first) else { return };
+    let Some(line) = custom.find("Host").filter(|_| transfer.has_first_host()) else { return };
     let value = line[b"Host:".len()..].trim_ascii();
     let (value, end) = match value.strip_prefix(b"[") {
         Some(value) => (value, b']'),
@@ -107,5 +111,3 @@ fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
         state.cookies.host = Some(host.to_vec());
     }
 }
-
-const FIELD_NAME: &str = "Set-Cookie";

@@ -1,5 +1,7 @@
 //! The head of a request.
 
+use std::borrow::Cow;
+
 use crate::auth_state::AuthFields;
 use crate::custom_fields::CustomFields;
 use crate::document::{condition_line, range_line};
@@ -12,18 +14,18 @@ use crate::request_head::{HeadBody, HeadParts, WrittenHead};
 use crate::values::OptionValues;
 
 /// The method of the first request.
-pub(crate) fn first_method(state: &EasyState) -> Vec<u8> {
+pub(crate) fn first_method(state: &EasyState) -> Cow<'static, [u8]> {
     if let Some(custom) = state.options.values.bytes(Id::CUSTOMREQUEST) {
-        return custom.to_vec();
+        return custom.to_vec().into();
     }
-    let method: &[u8] = match state.options.request {
+    let method: &'static [u8] = match state.options.request {
         _ if state.options.is_bodiless => b"HEAD",
         RequestKind::Get => b"GET",
         RequestKind::Head => b"HEAD",
         RequestKind::Put => b"PUT",
         RequestKind::Post | RequestKind::PostForm | RequestKind::PostMime => b"POST",
     };
-    method.to_vec()
+    method.into()
 }
 
 /// The head of the current request.
@@ -45,7 +47,6 @@ pub(crate) fn write_head(
         RequestKind::Post => HeadBody::Post(len),
         RequestKind::PostForm | RequestKind::PostMime => HeadBody::Form(len, &body.lines),
     };
-    let is_first = target.host.eq_ignore_ascii_case(&transfer.first_host.0);
     let trusts_host = transfer.trusts_host(&state.options);
     let range = match body {
         HeadBody::None => range_line(&state.options, custom),
@@ -69,7 +70,7 @@ pub(crate) fn write_head(
         custom,
         proxy_custom: if sends_proxy_fields { proxy_custom } else { custom },
         sends_proxy_fields,
-        has_left_host: !is_first,
+        has_left_host: !transfer.has_first_host(),
         trusts_host,
         is_proxied,
         proxy_authorization: auth.proxy.as_deref(),
@@ -86,9 +87,18 @@ pub(crate) fn write_head(
     };
     let head = WrittenHead::write(&state.options, &parts)
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;
-    state.info.effective_method.clone_from(&transfer.method);
-    state.info.request_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
+    state.note_head(head.bytes.len());
     Ok(head)
+}
+
+impl EasyState {
+    /// A head of this length is sent.
+    pub(crate) fn note_head(&mut self, len: usize) {
+        if let Some(transfer) = &self.transfer {
+            self.request.method.clone_from(&transfer.method);
+        }
+        self.request.size += i64::try_from(len).unwrap_or(i64::MAX);
+    }
 }
 
 /// `Content-Range` of an upload, unless the application has its own.

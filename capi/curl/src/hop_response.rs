@@ -1,5 +1,7 @@
 //! The response to a request of a transfer.
 
+use crate::rare::ConstDefault;
+
 /// What the current response has said.
 #[derive(Debug, Default)]
 pub(crate) struct HopResponse {
@@ -19,4 +21,19 @@ pub(crate) struct HopResponse {
     pub(crate) closes: bool,
     /// The body is not delivered: another request follows.
     pub(crate) ignores_body: bool,
+}
+
+impl ConstDefault for HopResponse {
+    const DEFAULT: &'static Self = &Self {
+        status: 0,
+        has_head: false,
+        has_interim: false,
+        malformed: None,
+        location: None,
+        content_length: None,
+        repeats: false,
+        cookies_set: 0,
+        closes: false,
+        ignores_body: false,
+    };
 }

@@ -1,5 +1,7 @@
 //! Where a request of a transfer goes: the parts of its URL that the head and the connection need.
 
+use std::sync::Arc;
+
 use crate::code::{CurlCode, UrlCode};
 use crate::easy_options::EasyOptions;
 use crate::escape::unescape;
@@ -22,8 +24,9 @@ pub(crate) struct HopTarget {
     pub(crate) user: Option<Vec<u8>>,
     pub(crate) password: Option<Vec<u8>>,
     /// The whole URL (`CURLINFO_EFFECTIVE_URL`).
-    pub(crate) url: Vec<u8>,
-    parsed: CurlUrl,
+    pub(crate) url: Arc<[u8]>,
+    /// The parts of a `CURLU` handle, from which another URL may follow than from the text.
+    given: Option<Box<CurlUrl>>,
 }
 
 impl HopTarget {
@@ -44,11 +47,16 @@ impl HopTarget {
             None => parsed.set(UrlPart::Url, text, flags),
         }
         .map_err(rejected)?;
-        Self::first(parsed, options)
+        Self::first(&parsed, options)
     }
 
-    /// The target of the first request.
-    pub(crate) fn first(parsed: CurlUrl, options: &EasyOptions) -> Result<Self, Failure> {
+    /// The target of a `CURLU` handle.
+    pub(crate) fn given(parsed: CurlUrl, options: &EasyOptions) -> Result<Self, Failure> {
+        let target = Self::first(&parsed, options)?;
+        Ok(Self { given: Some(Box::new(parsed)), ..target })
+    }
+
+    fn first(parsed: &CurlUrl, options: &EasyOptions) -> Result<Self, Failure> {
         let mut target = Self::of(parsed, options, false)?;
         if let Some(port) = port_of(options) {
             target.port = port;
@@ -56,9 +64,20 @@ impl HopTarget {
         Ok(target)
     }
 
+    /// The parts of the URL. Few requests need them.
+    fn parsed(&self) -> CurlUrl {
+        if let Some(given) = &self.given {
+            return CurlUrl::clone(given);
+        }
+        let mut parsed = CurlUrl::new();
+        let set = parsed.set(UrlPart::Url, &self.url, AS_IT_IS);
+        debug_assert_eq!(set, Ok(()), "it is from the parts of a URL");
+        parsed
+    }
+
     /// The target of a redirect.
     pub(crate) fn join(&self, location: &[u8], options: &EasyOptions) -> Result<Self, Failure> {
-        let mut parsed = self.parsed.clone();
+        let mut parsed = self.parsed();
         let mut flags = UrlFlags::URLENCODE | UrlFlags::ALLOW_SPACE;
         if options.values.is_on(Id::PATH_AS_IS) {
             flags = flags | UrlFlags::PATH_AS_IS;
@@ -67,8 +86,8 @@ impl HopTarget {
             let text = format!("The redirect target URL could not be parsed: {}", code.text());
             Failure { text: text.into(), ..rejected(code) }
         })?;
-        let mut target = Self::of(parsed, options, true)?;
-        let has_port = target.parsed.has_port();
+        let mut target = Self::of(&parsed, options, true)?;
+        let has_port = parsed.has_port();
         // CURLOPT_PORT holds for the first host, as far as a redirect names no port.
         if let Some(port) = port_of(options).filter(|_| !has_port && target.host == self.host) {
             target.port = port;
@@ -78,7 +97,7 @@ impl HopTarget {
 
     /// The URL of a redirect that is not followed; as it was received if it is none.
     pub(crate) fn would_be(&self, location: &[u8]) -> Vec<u8> {
-        let mut parsed = self.parsed.clone();
+        let mut parsed = self.parsed();
         let set = parsed.set(UrlPart::Url, location, UrlFlags::NON_SUPPORT_SCHEME);
         let url = set.and_then(|()| parsed.get(UrlPart::Url, UrlFlags::default()));
         url.unwrap_or_else(|_| location.to_vec())
@@ -86,7 +105,7 @@ impl HopTarget {
 
     /// The value of `Referer` for the next request (CURLOPT_AUTOREFERER(3)).
     pub(crate) fn referer(&self) -> Option<Vec<u8>> {
-        let mut parsed = self.parsed.clone();
+        let mut parsed = self.parsed();
         for part in [UrlPart::Fragment, UrlPart::User, UrlPart::Password] {
             parsed.clear(part);
         }
@@ -94,18 +113,18 @@ impl HopTarget {
     }
 
     /// The same target with HTTPS. A port that the URL or an option names is kept.
-    pub(crate) fn with_https(self, options: &EasyOptions) -> Result<Self, Failure> {
-        let mut parsed = self.parsed;
+    pub(crate) fn with_https(&self, options: &EasyOptions) -> Result<Self, Failure> {
+        let mut parsed = self.parsed();
         let port = parsed.get(UrlPart::Port, UrlFlags::DEFAULT_PORT).map_err(rejected)?;
         parsed.set(UrlPart::Scheme, b"https", UrlFlags::default()).map_err(rejected)?;
-        let mut target = Self::of(parsed, options, false)?;
+        let mut target = Self::of(&parsed, options, false)?;
         if port != self.port.to_string().as_bytes() {
             target.port = self.port; // CURLOPT_PORT
         }
         Ok(target)
     }
 
-    fn of_file(parsed: CurlUrl) -> Result<Self, Failure> {
+    fn of_file(parsed: &CurlUrl) -> Result<Self, Failure> {
         let get = |part| parsed.get(part, UrlFlags::default()).map_err(rejected);
         Ok(Self {
             is_secure: false,
@@ -115,12 +134,12 @@ impl HopTarget {
             path: get(UrlPart::Path)?,
             user: None,
             password: None,
-            url: get(UrlPart::Url)?,
-            parsed,
+            url: get(UrlPart::Url)?.into(),
+            given: None,
         })
     }
 
-    fn of(parsed: CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
+    fn of(parsed: &CurlUrl, options: &EasyOptions, is_redirect: bool) -> Result<Self, Failure> {
         let get = |part, flags| parsed.get(part, flags);
         let scheme = parsed.scheme().ok_or_else(|| rejected(UrlCode::NoScheme))?;
         let is_secure = match scheme {
@@ -152,10 +171,10 @@ impl HopTarget {
             },
             port: parsed.port_number().ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
             path,
-            user: credential(&parsed, UrlPart::User)?,
-            password: credential(&parsed, UrlPart::Password)?,
-            url: get(UrlPart::Url, UrlFlags::default()).map_err(rejected)?,
-            parsed,
+            user: credential(parsed, UrlPart::User)?,
+            password: credential(parsed, UrlPart::Password)?,
+            url: get(UrlPart::Url, UrlFlags::default()).map_err(rejected)?.into(),
+            given: None,
         })
     }
 
@@ -171,7 +190,7 @@ impl HopTarget {
 
     /// The whole URL as a request target, for a proxy: without credentials and fragment.
     pub(crate) fn absolute_form(&self) -> Vec<u8> {
-        let mut url = self.parsed.clone();
+        let mut url = self.parsed();
         for part in [UrlPart::Fragment, UrlPart::User, UrlPart::Password] {
             url.clear(part);
         }
@@ -179,7 +198,7 @@ impl HopTarget {
             let _ = url.set(UrlPart::Port, self.port.to_string().as_bytes(), UrlFlags::default());
         }
         let flags = UrlFlags::NO_DEFAULT_PORT | UrlFlags::PUNYCODE;
-        url.get(UrlPart::Url, flags).unwrap_or_else(|_| self.url.clone())
+        url.get(UrlPart::Url, flags).unwrap_or_else(|_| self.url.to_vec())
     }
 
     /// The origin as a URL, which selects the connection.
@@ -237,6 +256,9 @@ fn rejected(code: UrlCode) -> Failure {
     Failure::new(code, "")
 }
 
+/// For a URL that was accepted before.
+const AS_IT_IS: UrlFlags =
+    UrlFlags(UrlFlags::NON_SUPPORT_SCHEME.0 | UrlFlags::PATH_AS_IS.0 | UrlFlags::ALLOW_SPACE.0);
 /// A longer host name is malformed.
 const HOST_LEN_MAX: usize = 0xffff;
 
@@ -255,6 +277,38 @@ mod tests {
         assert_eq!(target.password.as_deref(), Some(&b"pass\x7f"[..]));
         let refused = parse("http://user%00name@site.test/").expect_err("NUL");
         assert_eq!(refused.code, CurlCode::UrlMalformat);
+    }
+
+    /// The parts are parsed anew when they are needed.
+    #[test]
+    fn a_url_is_parsed_again_from_its_text() {
+        let urls = [
+            "http://user:pa%3as@site.test:81/a/../b c;d?e=f%zz#g h",
+            "http://site.test",
+            "site.test/?",
+            "HTTPS://[fe80::1%25eth0]:443/%2E%2e/",
+            "http://site%2etest//x/./y/",
+            "http:/site.test#",
+            "file:///etc//./passwd",
+        ];
+        for url in urls {
+            let mut parsed = CurlUrl::new();
+            let flags = UrlFlags::GUESS_SCHEME | UrlFlags::NON_SUPPORT_SCHEME;
+            let text = url.as_bytes();
+            if parsed.set(UrlPart::Url, text, flags | UrlFlags::ALLOW_SPACE).is_err() {
+                parsed.set(UrlPart::Url, text, flags).expect(url);
+            }
+            let target = HopTarget::of(&parsed, &EasyOptions::default(), false).expect(url);
+            assert_eq!(
+                target.parsed().get(UrlPart::Url, UrlFlags::default()).as_deref(),
+                Ok(&target.url[..]),
+                "{url}"
+            );
+            for part in UrlPart::ALL.into_iter().filter(|part| *part != UrlPart::Query) {
+                let get = |url: &CurlUrl| url.get(part, UrlFlags::default());
+                assert_eq!(get(&target.parsed()), get(&parsed), "{url} {part:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The requests of a transfer: the first one, and those that responses lead to.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{
@@ -9,7 +10,6 @@ use fulmar_client::{
 use fulmar_sys as sys;
 
 use crate::attempts::{retries_on_new_connection, retries_tunnel};
-use crate::auth_state::LoginPair;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
@@ -18,20 +18,16 @@ use crate::easy_options::RequestKind;
 use crate::events::EventQueue;
 use crate::failure::{Failure, FailureContext};
 use crate::follow::follow;
-use crate::handles::{Easy, Multi};
-use crate::header_list::HeaderList;
+use crate::handles::{Easy, EasyState, Multi};
 use crate::hop_auth::authorize;
 use crate::hop_body::{framed, hop_body};
 use crate::hop_head::{first_method, write_head};
-use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
 use crate::info::TransferInfo;
 use crate::line_ends;
 use crate::option::{OptionId as Id, auth_mask};
-use crate::progress::ProgressState;
-use crate::proxy_choice::ProxyRoute;
 use crate::socks_failure::{RESOLVE_HOST, socks_failure};
-use crate::transfer::{Attempts, DownloadState, EasyTransfer, UploadState};
+use crate::transfer::EasyTransfer;
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
 use crate::verification::note_verification;
@@ -39,10 +35,7 @@ use crate::verification::note_verification;
 impl Multi {
     /// Reads the options of a handle for a new transfer.
     pub(crate) fn begin(&self, easy: &Easy, border: &dyn CBorder) -> Result<(), Failure> {
-        let buffer = easy.pointer(Id::ERRORBUFFER);
-        if !buffer.is_null() {
-            border.set_error(buffer, "");
-        }
+        self.reset_error(easy, border);
         if easy.has_url() {
             easy.load_cookies(border);
             easy.load_hsts_files(border);
@@ -50,56 +43,35 @@ impl Multi {
         }
         let given = border.url(easy.pointer(Id::CURLU));
         easy.with_state(|state| {
+            state.forget_last();
             let values = &state.options.values;
-            state.headers = HeaderList::default();
-            state.info = TransferInfo::default();
             if let Some(url) = values.bytes(Id::URL) {
-                state.info.effective_url = url.to_vec(); // until it was understood
+                state.request.url = Arc::clone(url); // until it was understood
             }
             let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
             let target = match given {
                 Some(given) if given.get(UrlPart::Url, UrlFlags::default()).is_err() => {
                     Err(missing())
                 }
-                Some(given) => HopTarget::first(given, &state.options),
+                Some(given) => HopTarget::given(given, &state.options),
                 None => {
                     HopTarget::parse(values.bytes(Id::URL).ok_or_else(missing)?, &state.options)
                 }
             };
             refuse_unsupported(&state.options)?;
             line_ends::refuse_in_options(&state.options.values)?;
-            let target = state.secured(target?)?;
-            state.info.effective_url.clone_from(&target.url);
-            let values = &state.options.values;
-            let first_host = (target.host.clone(), target.port);
-            let mask = |id| auth_mask(values.number(id));
-            state.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));
-            state.transfer = Some(Box::new(EasyTransfer {
-                started: sys::now(),
-                first_host,
-                first_is_secure: target.is_secure,
-                login: LoginPair::default(),
-                proxy_login: LoginPair::default(),
-                route: ProxyRoute::default(),
-                is_connecting: false,
-                is_netrc: false,
-                lane: None,
-                method: first_method(state),
-                target,
-                drops_body: false,
-                redirects: 0,
-                attempts: Attempts::default(),
-                id: None,
-                cookies: Vec::new(),
-                response: HopResponse::default(),
-                progress: ProgressState::default(),
-                check_at: None,
-                connect_to: None,
-                download: DownloadState::default(),
-                upload: UploadState::default(),
-            }));
+            let target = state.secured(Rc::new(target?))?;
+            state.begin_transfer(target);
             Ok(())
         })
+    }
+
+    /// Clears `CURLOPT_ERRORBUFFER`.
+    pub(crate) fn reset_error(&self, easy: &Easy, border: &dyn CBorder) {
+        let buffer = easy.pointer(Id::ERRORBUFFER);
+        if !buffer.is_null() {
+            border.set_error(buffer, "");
+        }
     }
 
     /// Starts the current request of a transfer. Through a proxy, CONNECT may come first.
@@ -189,10 +161,13 @@ impl Multi {
         self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
         let is_post = easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
-                transfer.upload.is_chunked = head.is_chunked;
-                transfer.upload.expects = head.expects_continue;
-                transfer.upload.has_body = matches!(body.body, RequestBody::Stream(_))
+                let has_body = matches!(body.body, RequestBody::Stream(_))
                     || (head.expects_continue && !body.body.is_empty());
+                if has_body || head.is_chunked || head.expects_continue {
+                    transfer.upload.is_chunked = head.is_chunked;
+                    transfer.upload.expects = head.expects_continue;
+                    transfer.upload.has_body = has_body;
+                }
             }
             state.auth.negotiates || state.options.request == RequestKind::Post
         });
@@ -221,17 +196,8 @@ impl Multi {
         });
         self.attach(id, easy);
         easy.with_state(|state| {
-            let info = &mut state.info;
-            (info.received, info.content_length) = (0, -1);
-            info.sent = i64::try_from(sent).unwrap_or(i64::MAX);
-            info.upload_length = body_len.and_then(|len| i64::try_from(len).ok()).unwrap_or(-1);
-            if let Some(transfer) = &mut state.transfer {
-                transfer.id = Some(id);
-                transfer.progress.restart_speed();
-                transfer.response = HopResponse::default();
-                transfer.download.received = 0;
-                transfer.download.decoder = BodyDecoder::default();
-            }
+            self.keep_prepared(state, &request);
+            state.note_request(id, sent, body_len);
         });
         Ok(())
     }
@@ -362,6 +328,47 @@ impl Multi {
             }
             Ok(false) => self.finish(easy, Ok(()), border),
             Err(failure) => self.finish(easy, Err(failure), border),
+        }
+    }
+}
+
+impl EasyState {
+    /// Forgets what is known of the last transfer.
+    fn forget_last(&mut self) {
+        self.headers.clear();
+        (self.request, self.info) = Default::default();
+    }
+
+    /// A transfer begins with a request for this target.
+    pub(crate) fn begin_transfer(&mut self, target: Rc<HopTarget>) {
+        self.forget_last();
+        self.request.url = Arc::clone(&target.url);
+        let mask = |id| auth_mask(self.options.values.number(id));
+        self.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));
+        let method = first_method(self);
+        self.transfer = Some(Box::new(EasyTransfer::new(sys::now(), target, method)));
+    }
+
+    /// The current request was started: `sent` bytes of its body with it.
+    pub(crate) fn note_request(&mut self, id: TransferId, sent: usize, body_len: Option<u64>) {
+        if let Some(info) = self.info.changed() {
+            (info.received, info.content_length) = (0, -1);
+            (info.sent, info.upload_length) = (0, -1);
+        }
+        if let Some(len) = body_len {
+            self.info.sent = i64::try_from(sent).unwrap_or(i64::MAX);
+            self.info.upload_length = i64::try_from(len).unwrap_or(-1);
+        }
+        if let Some(transfer) = &mut self.transfer {
+            transfer.id = Some(id);
+            transfer.response.reset();
+            if let Some(progress) = transfer.progress.changed() {
+                progress.restart_speed();
+            }
+            if let Some(download) = transfer.download.changed() {
+                download.received = 0;
+                download.decoder = BodyDecoder::default();
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! HSTS of an easy handle: its options, its files and callbacks, requests that become secure.
 
+use std::rc::Rc;
 use std::sync::PoisonError;
 
 use fulmar_sys as sys;
@@ -8,7 +9,6 @@ use crate::border::{CBorder, HstsCall, HstsRead, HstsWritten};
 use crate::cache_file::{read_cache, write_cache};
 use crate::cache_store::HstsSource;
 use crate::code::CurlCode;
-use crate::custom_fields::names;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState};
 use crate::hop_target::HopTarget;
@@ -44,7 +44,7 @@ impl EasyState {
     ///
     /// # Errors
     /// The URL with HTTPS is invalid.
-    pub(crate) fn secured(&mut self, target: HopTarget) -> Result<HopTarget, Failure> {
+    pub(crate) fn secured(&mut self, target: Rc<HopTarget>) -> Result<Rc<HopTarget>, Failure> {
         if target.is_secure {
             return Ok(target);
         }
@@ -54,7 +54,7 @@ impl EasyState {
         match is_known {
             Some(true) => {
                 self.hsts.has_switched = true;
-                target.with_https(&self.options)
+                target.with_https(&self.options).map(Rc::new)
             }
             _ => Ok(target),
         }
@@ -143,7 +143,7 @@ impl Easy {
     pub(crate) fn note_switch(&self, border: &dyn CBorder) {
         let url = self.with_state(|state| {
             let has_switched = std::mem::take(&mut state.hsts.has_switched);
-            has_switched.then(|| state.info.effective_url.clone())
+            has_switched.then(|| state.request.url.clone())
         });
         if let Some(url) = url {
             let url = String::from_utf8_lossy(&url);
@@ -160,16 +160,12 @@ impl Easy {
         (!call.function.is_null()).then_some(call)
     }
 
-    /// Stores what a header line demands, if it is of `Strict-Transport-Security` over TLS.
-    pub(crate) fn store_hsts(&self, line: &[u8], border: &dyn CBorder) {
-        if !names(line, FIELD_NAME) || line[FIELD_NAME.len()] != b':' {
-            return;
-        }
+    /// Stores the value of `Strict-Transport-Security`, if it was received over TLS.
+    pub(crate) fn store_hsts(&self, value: &[u8], border: &dyn CBorder) {
         let now = unix_time(sys::wall_clock());
         let stored = self.with_state(|state| {
             let target = &state.transfer.as_ref()?.target;
             let host = target.is_secure.then(|| target.host.clone())?;
-            let value = &line[FIELD_NAME.len() + 1..];
             state.with_hsts(|cache| cache.add_header(host.as_bytes(), value, now))
         });
         if let Some(Err(_)) = stored {
@@ -197,6 +193,5 @@ impl Easy {
     }
 }
 
-const FIELD_NAME: &str = "Strict-Transport-Security";
 /// `CURLHSTS_ENABLE`.
 const HSTS_ENABLE: i64 = 1;

@@ -1,11 +1,13 @@
 //! What `curl_easy_getinfo` returns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::code::CurlCode;
 use crate::option::OptionId;
 use crate::protocols::protocol_bit;
+use crate::rare::ConstDefault;
 use crate::values::{CPointer, OptionValues};
 
 /// The number of an information (`CURLINFO_*`): the upper bits are its type.
@@ -40,21 +42,25 @@ pub enum InfoValue {
     List(Vec<Vec<u8>>),
 }
 
-/// What is known of the last transfer.
+/// The last request of a transfer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestInfo {
+    /// Its URL (`CURLINFO_EFFECTIVE_URL`).
+    pub(crate) url: Arc<[u8]>,
+    pub(crate) method: Cow<'static, [u8]>,
+    /// The bytes of the heads of all requests.
+    pub(crate) size: i64,
+}
+
+/// The responses of the last transfer, and its times.
 #[derive(Clone, Debug)]
 pub struct TransferInfo {
-    /// The URL of the last request.
-    pub effective_url: Vec<u8>,
-    /// Its method.
-    pub effective_method: Vec<u8>,
     /// The status of the last response.
     pub status: i64,
     /// 0, or a `CURL_HTTP_VERSION`.
     pub http_version: i64,
     /// Bytes of received heads.
     pub header_size: i64,
-    /// Bytes of sent heads.
-    pub request_size: i64,
     /// `Last-Modified` in seconds since 1970; -1: unknown.
     pub file_time: i64,
     /// Redirects that were followed.
@@ -117,6 +123,7 @@ pub struct TransferInfo {
 
 /// The information with a number, from what is known and the options.
 pub(crate) fn value(
+    request: &RequestInfo,
     info: &TransferInfo,
     values: &OptionValues,
     id: InfoId,
@@ -125,9 +132,9 @@ pub(crate) fn value(
     let value = match id.0 & TYPE_MASK {
         TYPE_TEXT => match number {
             PRIVATE => InfoValue::Pointer(values.pointer(OptionId::PRIVATE)),
-            _ => InfoValue::Text(info.text(number, |id| values.bytes(id).cloned())?),
+            _ => InfoValue::Text(info.text(request, number, |id| values.bytes(id).cloned())?),
         },
-        TYPE_LONG => InfoValue::Long(info.long(number)?),
+        TYPE_LONG => InfoValue::Long(info.long(request, number)?),
         TYPE_DOUBLE => InfoValue::Double(info.double(number)?),
         TYPE_OFFSET => InfoValue::Offset(info.offset(number)?),
         TYPE_POINTER if number == CERTINFO => InfoValue::Certificates,
@@ -141,49 +148,58 @@ pub(crate) fn value(
 
 impl Default for TransferInfo {
     fn default() -> Self {
-        Self {
-            socket: None,
-            effective_url: Vec::new(),
-            effective_method: Vec::new(),
-            status: 0,
-            http_version: 0,
-            header_size: 0,
-            request_size: 0,
-            referer: None,
-            file_time: -1,
-            redirects: 0,
-            redirect_url: None,
-            received: 0,
-            sent: 0,
-            content_length: -1,
-            upload_length: -1,
-            content_type: None,
-            connects: 0,
-            peer: None,
-            local: None,
-            connect_code: 0,
-            proxy_error: 0,
-            verify_result: 0,
-            proxy_verify_result: 0,
-            server_auth: 0,
-            proxy_auth: 0,
-            retry_after: 0,
-            os_error: 0,
-            is_condition_unmet: false,
-            total: Duration::ZERO,
-            name: Duration::ZERO,
-            connect: Duration::ZERO,
-            handshake: Duration::ZERO,
-            pretransfer: Duration::ZERO,
-            first_byte: Duration::ZERO,
-            redirect: Duration::ZERO,
-        }
+        Self::DEFAULT.clone()
+    }
+}
+
+impl ConstDefault for TransferInfo {
+    const DEFAULT: &'static Self = &Self {
+        socket: None,
+        status: 0,
+        http_version: 0,
+        header_size: 0,
+        referer: None,
+        file_time: -1,
+        redirects: 0,
+        redirect_url: None,
+        received: 0,
+        sent: 0,
+        content_length: -1,
+        upload_length: -1,
+        content_type: None,
+        connects: 0,
+        peer: None,
+        local: None,
+        connect_code: 0,
+        proxy_error: 0,
+        verify_result: 0,
+        proxy_verify_result: 0,
+        server_auth: 0,
+        proxy_auth: 0,
+        retry_after: 0,
+        os_error: 0,
+        is_condition_unmet: false,
+        total: Duration::ZERO,
+        name: Duration::ZERO,
+        connect: Duration::ZERO,
+        handshake: Duration::ZERO,
+        pretransfer: Duration::ZERO,
+        first_byte: Duration::ZERO,
+        redirect: Duration::ZERO,
+    };
+}
+
+impl RequestInfo {
+    fn scheme(&self) -> &[u8] {
+        let end = memchr::memchr(b':', &self.url).unwrap_or(0);
+        &self.url[..end]
     }
 }
 
 impl TransferInfo {
     fn text(
         &self,
+        request: &RequestInfo,
         number: i32,
         option: impl Fn(OptionId) -> Option<Arc<[u8]>>,
     ) -> Result<Option<Arc<[u8]>>, CurlCode> {
@@ -193,14 +209,14 @@ impl TransferInfo {
             Some(Arc::from(text.as_bytes()))
         };
         Ok(match number {
-            1 => text(&self.effective_url),
+            1 => Some(Arc::clone(&request.url)),
             18 => self.content_type.as_deref().and_then(text),
             31 => self.redirect_url.as_deref().and_then(text),
             32 => address(self.peer),
             41 => address(self.local),
-            49 if self.effective_url.is_empty() => None,
-            49 => text(&self.scheme().to_ascii_uppercase()),
-            58 => text(&self.effective_method).filter(|method| !method.is_empty()),
+            49 if request.url.is_empty() => None,
+            49 => text(&request.scheme().to_ascii_uppercase()),
+            58 => text(&request.method).filter(|method| !method.is_empty()),
             60 => self.referer.as_deref().map_or_else(|| option(OptionId::REFERER), text),
             61 => option(OptionId::CAINFO),
             62 => option(OptionId::CAPATH),
@@ -210,20 +226,14 @@ impl TransferInfo {
         })
     }
 
-    /// The scheme of the last request.
-    fn scheme(&self) -> &[u8] {
-        let end = memchr::memchr(b':', &self.effective_url).unwrap_or(0);
-        &self.effective_url[..end]
-    }
-
-    fn long(&self, number: i32) -> Result<i64, CurlCode> {
+    fn long(&self, request: &RequestInfo, number: i32) -> Result<i64, CurlCode> {
         let port = |address: Option<std::net::SocketAddr>| {
             address.map_or(0, |address| i64::from(address.port()))
         };
         Ok(match number {
             2 => self.status,
             11 => self.header_size,
-            12 => self.request_size,
+            12 => request.size,
             14 => self.file_time,
             20 => self.redirects,
             22 => self.connect_code,
@@ -238,7 +248,7 @@ impl TransferInfo {
             29 => -1, // the last socket, unless it is open
             13 => self.verify_result,
             47 => self.proxy_verify_result,
-            48 => protocol_bit(self.scheme()),
+            48 => protocol_bit(request.scheme()),
             37..=39 => 0, // of RTSP
             59 => self.proxy_error,
             _ => return Err(CurlCode::UnknownOption),

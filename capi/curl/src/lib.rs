@@ -16,11 +16,15 @@ pub mod url;
 
 pub mod altsvc;
 pub mod auth;
+mod begin_prepared;
 pub mod cookies;
 mod header_list;
 pub mod hsts;
 pub mod mime;
 pub mod netrc;
+mod prepared;
+mod rare;
+mod response_field;
 pub mod stamp;
 
 mod no_proxy;

@@ -5,11 +5,12 @@
 //! function that libcurl allows them to use.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use fulmar_client::{Client, Config, ExchangeFacts, TransferId};
+use fulmar_client::{Client, Config, TransferId};
 use fulmar_drive::SocketId;
 use fulmar_drive::{Change, ExternalLoop, Reactor, Ready, Tag};
 use fulmar_sys as sys;
@@ -45,6 +46,7 @@ impl Multi {
             open: RefCell::default(),
             ntlm: RefCell::default(),
             origin: RefCell::default(),
+            prepared: RefCell::default(),
             tls: RefCell::default(),
             is_aborted: Cell::new(false),
             is_poisoned: Cell::new(false),
@@ -274,8 +276,8 @@ impl Multi {
             HopEvent::Data(bytes) => self.deliver_data(easy, bytes, border),
             HopEvent::Trailers(lines) => self.deliver_trailers(easy, &lines, border),
             HopEvent::Writable => self.feed_upload(easy, true, border),
-            HopEvent::Assigned(assigned) => {
-                self.note_assigned(easy, &assigned);
+            HopEvent::Assigned(connection, peer) => {
+                self.note_assigned(easy, connection, peer);
                 Ok(())
             }
             HopEvent::Upgraded(assigned) => {
@@ -304,6 +306,10 @@ impl Multi {
     /// The first request of a transfer, or the next one.
     fn begin_or_go_on(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
         if !easy.with_state(|state| state.transfer.is_some()) {
+            if self.begin_prepared(easy, border) {
+                self.note_updated(easy);
+                return Ok(());
+            }
             self.begin(easy, border)?;
             self.load_hosts(easy, border)?;
             self.note_updated(easy);
@@ -385,11 +391,10 @@ impl Multi {
     }
 
     /// The connection of a transfer is known.
-    fn note_assigned(&self, easy: &Easy, assigned: &ExchangeFacts) {
-        let Some(connection) = assigned.connection else { return };
+    fn note_assigned(&self, easy: &Easy, connection: SocketId, peer: Option<SocketAddr>) {
         let local = self.open.borrow().get(connection).and_then(|socket| socket.local);
         easy.with_state(|state| {
-            state.info.peer = assigned.peer.or(state.info.peer);
+            state.info.peer = peer.or(state.info.peer);
             state.info.local = local.or(state.info.local);
             state.info.socket = Some(connection);
         });

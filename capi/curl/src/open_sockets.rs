@@ -1,5 +1,6 @@
 //! The open sockets of a multi handle, by the client's name and by descriptor.
 
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -13,7 +14,7 @@ use crate::values::CPointer;
 #[derive(Debug, Default)]
 pub(crate) struct OpenSockets {
     /// By descriptor.
-    sockets: Vec<Option<OpenSocket>>,
+    sockets: HashMap<RawFd, OpenSocket>,
     /// Descriptors by the index of the name. A name of one that is not closed yet may belong to
     /// another one.
     descriptors: Vec<Option<RawFd>>,
@@ -35,22 +36,18 @@ impl OpenSockets {
         if self.descriptors.len() <= index {
             self.descriptors.resize(index + 1, None);
         }
-        let at = position(socket.fd);
-        if self.sockets.len() <= at {
-            self.sockets.resize(at + 1, None);
-        }
         self.descriptors[index] = Some(socket.fd);
-        self.sockets[at] = Some(socket);
+        self.sockets.insert(socket.fd, socket);
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&OpenSocket> {
         let fd = (*self.descriptors.get(id.index as usize)?)?;
-        self.sockets.get(position(fd))?.as_ref().filter(|socket| socket.id == id)
+        self.sockets.get(&fd).filter(|socket| socket.id == id)
     }
 
     pub(crate) fn set_local(&mut self, id: SocketId, local: Option<SocketAddr>) {
         let fd = self.descriptors.get(id.index as usize).copied().flatten();
-        if let Some(Some(socket)) = fd.and_then(|fd| self.sockets.get_mut(position(fd))) {
+        if let Some(socket) = fd.and_then(|fd| self.sockets.get_mut(&fd)) {
             socket.local = local;
         }
     }
@@ -58,7 +55,7 @@ impl OpenSockets {
     /// Removes the socket of a descriptor that is closed, and returns its close function with the
     /// argument.
     pub(crate) fn remove(&mut self, fd: RawFd) -> Option<OpenSocket> {
-        let socket = self.sockets.get_mut(position(fd))?.take()?;
+        let socket = self.sockets.remove(&fd)?;
         self.descriptors[socket.id.index as usize].take_if(|known| *known == fd);
         Some(socket)
     }
@@ -84,7 +81,7 @@ impl From<OpenSockets> for SharedSockets {
             local,
             close: [function, user].map(|pointer| AtomicPtr::new(pointer.0)),
         };
-        Self(open.sockets.into_iter().flatten().map(shared).collect())
+        Self(open.sockets.into_values().map(shared).collect())
     }
 }
 
@@ -97,10 +94,6 @@ impl From<SharedSockets> for OpenSockets {
         }
         open
     }
-}
-
-fn position(fd: RawFd) -> usize {
-    usize::try_from(fd).expect("open descriptors are not negative")
 }
 
 #[cfg(test)]

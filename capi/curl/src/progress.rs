@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::code::CurlCode;
 use crate::failure::Failure;
+use crate::rare::ConstDefault;
 
 /// The bytes of a request and its response so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,16 @@ pub(crate) struct Measured {
     upload_speed: i64,
     /// A second has passed: the meter is due.
     pub(crate) is_due: bool,
+}
+
+impl ConstDefault for ProgressState {
+    const DEFAULT: &'static Self = &Self {
+        measured: None,
+        points: Vec::new(),
+        speed: 0,
+        has_heading: false,
+        slow_since: None,
+    };
 }
 
 impl ProgressState {

@@ -1,12 +1,16 @@
 //! The proxies of a transfer: those of the options, or of the environment.
 
+use std::os::unix::ffi::OsStringExt;
+
 use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
+use crate::environment::getenv;
 use crate::failure::Failure;
 use crate::hop_target::HopTarget;
 use crate::no_proxy::is_excluded;
 use crate::option::OptionId as Id;
+use crate::rare::ConstDefault;
 use crate::url::{CurlUrl, UrlFlags, UrlPart};
 
 /// The proxies on the way to a server.
@@ -71,6 +75,10 @@ impl ProxyScheme {
     }
 }
 
+impl ConstDefault for ProxyRoute {
+    const DEFAULT: &'static Self = &Self { http: None, socks: None, tunnels: false };
+}
+
 impl ProxyRoute {
     /// The proxies for a target. `login` is that of the options; the one of the HTTP proxy's URL
     /// takes its place. `variable` reads the environment.
@@ -83,12 +91,16 @@ impl ProxyRoute {
         let values = &options.values;
         let own = |id| values.bytes(id).map(|text| text.to_vec());
         let (mut proxy, mut socks) = (own(Id::PROXY), own(Id::PRE_PROXY));
+        if proxy.is_none() && socks.is_none() {
+            proxy = of_environment(target, &variable);
+        }
+        if proxy.is_none() && socks.is_none() {
+            return Ok(Self::default());
+        }
         let excluded = own(Id::NOPROXY).or_else(|| variable("no_proxy"));
         let excluded = excluded.or_else(|| variable("NO_PROXY")).unwrap_or_default();
         if is_excluded(&target.host, &excluded) {
             (proxy, socks) = (None, None);
-        } else if proxy.is_none() && socks.is_none() {
-            proxy = of_environment(target, variable);
         }
         if values.bytes(Id::UNIX_SOCKET_PATH).is_some() {
             proxy = None;
@@ -126,6 +138,11 @@ impl ProxyRoute {
             route.http.is_some() && (target.is_secure || values.is_on(Id::HTTPPROXYTUNNEL));
         Ok(route)
     }
+}
+
+/// The value of an environment variable.
+pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
+    getenv(name.as_ref()).map(OsStringExt::into_vec)
 }
 
 /// The proxy of the environment. `HTTP_PROXY` is not read: a web server sets it from a request.

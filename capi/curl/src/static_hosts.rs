@@ -66,12 +66,19 @@ impl StaticHosts {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn remove(&mut self, host: &str, port: u16) {
         self.entries.retain(|entry| entry.host != host || entry.port != port);
     }
 
     /// The addresses of a host, if there is an entry.
     pub(crate) fn find(&self, host: &str, port: u16, now: Instant) -> Option<Vec<SocketAddr>> {
+        if self.is_empty() {
+            return None;
+        }
         let find = |host: &str| {
             self.entries.iter().find(|entry| {
                 let is_alive = entry.expires.is_none_or(|expires| expires > now);

@@ -1,6 +1,7 @@
 //! The state of a transfer between `curl_multi_add_handle` and its end: requests that follow each
 //! other, and what each has received and sent.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -20,27 +21,28 @@ use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
 use crate::progress::ProgressState;
 use crate::proxy_choice::{ProxyRoute, ProxyScheme};
+use crate::rare::{ConstDefault, Rare};
 use crate::values::OptionValues;
 
 /// A transfer: one request, and those that redirects and challenges add.
 #[derive(Debug)]
 pub(crate) struct EasyTransfer {
     pub(crate) started: Instant,
-    pub(crate) target: HopTarget,
-    pub(crate) first_host: (String, u16),
-    pub(crate) first_is_secure: bool,
+    pub(crate) target: Rc<HopTarget>,
+    /// That of the first request.
+    pub(crate) first: Rc<HopTarget>,
     /// The credentials for the current server.
-    pub(crate) login: LoginPair,
+    pub(crate) login: Rare<LoginPair>,
     /// Those for the proxy.
-    pub(crate) proxy_login: LoginPair,
-    pub(crate) route: ProxyRoute,
+    pub(crate) proxy_login: Rare<LoginPair>,
+    pub(crate) route: Rare<ProxyRoute>,
     /// The current request is CONNECT.
     pub(crate) is_connecting: bool,
     /// The credentials are those of the `.netrc` file, which are for this host.
     pub(crate) is_netrc: bool,
     /// The connection that NTLM authenticates.
     pub(crate) lane: Option<Rc<NtlmLane>>,
-    pub(crate) method: Vec<u8>,
+    pub(crate) method: Cow<'static, [u8]>,
     /// A redirect has dropped the body (RFC 9110 §15.4.4).
     pub(crate) drops_body: bool,
     pub(crate) redirects: i64,
@@ -49,17 +51,43 @@ pub(crate) struct EasyTransfer {
     pub(crate) id: Option<TransferId>,
     /// Cookies for the current request, of the cookie engine.
     pub(crate) cookies: Vec<SentCookie>,
-    pub(crate) response: HopResponse,
-    pub(crate) progress: ProgressState,
+    pub(crate) response: Rare<HopResponse>,
+    pub(crate) progress: Rare<ProgressState>,
     /// Host and port of `CURLOPT_CONNECT_TO`, if they are not those of the URL.
     pub(crate) connect_to: Option<(String, u16)>,
     /// When its speeds are to be checked.
     pub(crate) check_at: Option<Instant>,
-    pub(crate) download: DownloadState,
-    pub(crate) upload: UploadState,
+    pub(crate) download: Rare<DownloadState>,
+    pub(crate) upload: Rare<UploadState>,
 }
 
 impl EasyTransfer {
+    pub(crate) fn new(started: Instant, target: Rc<HopTarget>, method: Cow<'static, [u8]>) -> Self {
+        Self {
+            started,
+            first: Rc::clone(&target),
+            target,
+            login: Rare::default(),
+            proxy_login: Rare::default(),
+            route: Rare::default(),
+            is_connecting: false,
+            is_netrc: false,
+            lane: None,
+            method,
+            drops_body: false,
+            redirects: 0,
+            attempts: Attempts::default(),
+            id: None,
+            cookies: Vec::new(),
+            response: Rare::default(),
+            progress: Rare::default(),
+            connect_to: None,
+            check_at: None,
+            download: Rare::default(),
+            upload: Rare::default(),
+        }
+    }
+
     /// True if the HTTP proxy gets credentials.
     pub(crate) fn has_proxy_login(&self) -> bool {
         self.route.http.is_some() && self.proxy_login.user.is_some()
@@ -121,13 +149,19 @@ impl EasyTransfer {
         }
     }
 
+    /// True if no redirect has led to another host.
+    pub(crate) fn has_first_host(&self) -> bool {
+        Rc::ptr_eq(&self.target, &self.first)
+            || self.target.host.eq_ignore_ascii_case(&self.first.host)
+    }
+
     /// True if credentials and cookies of the options may be sent to the current target: it is the
     /// first one, or the application trusts all.
     pub(crate) fn trusts_host(&self, options: &EasyOptions) -> bool {
-        let target = &self.target;
-        let is_first = target.host.eq_ignore_ascii_case(&self.first_host.0)
-            && target.port == self.first_host.1
-            && target.is_secure == self.first_is_secure;
+        let (target, first) = (&self.target, &self.first);
+        let is_first = self.has_first_host()
+            && target.port == first.port
+            && target.is_secure == first.is_secure;
         is_first || options.values.is_on(Id::UNRESTRICTED_AUTH)
     }
 }
@@ -165,6 +199,17 @@ pub(crate) struct DownloadState {
     pub(crate) ended: Option<Result<(), Failure>>,
 }
 
+impl ConstDefault for DownloadState {
+    const DEFAULT: &'static Self = &Self {
+        received: 0,
+        document: DocumentFacts::NONE,
+        decoder: BodyDecoder::NONE,
+        held: HeldBody::EMPTY,
+        is_paused: false,
+        ended: None,
+    };
+}
+
 /// The way of a body from the read callback.
 #[derive(Debug, Default)]
 pub(crate) struct UploadState {
@@ -192,4 +237,22 @@ pub(crate) struct UploadState {
     pub(crate) is_stopped: bool,
     /// The form that is sent, except while it is read.
     pub(crate) form: Option<Box<FormUpload>>,
+}
+
+impl ConstDefault for UploadState {
+    const DEFAULT: &'static Self = &Self {
+        sent: 0,
+        left: None,
+        is_paused: false,
+        is_writable: false,
+        is_delayed: false,
+        window: None,
+        has_read: false,
+        has_body: false,
+        expects: false,
+        is_chunked: false,
+        is_whole: false,
+        is_stopped: false,
+        form: None,
+    };
 }

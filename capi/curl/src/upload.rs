@@ -167,7 +167,7 @@ impl Multi {
         });
         let form = match request {
             RequestKind::PostMime if is_wanted => {
-                FormUpload::of_tree(&easy.form, content_type, escape, border)
+                FormUpload::of_tree(easy.form(), content_type, escape, border)
             }
             RequestKind::PostForm if is_wanted => {
                 let list = easy.pointer(Id::HTTPPOST);

@@ -79,11 +79,20 @@ impl OptionValues {
         }
     }
 
+    /// All that were set, in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(OptionId, OptionValue)> {
+        self.values.iter()
+    }
+
     /// Stores a value.
     pub fn set(&mut self, id: OptionId, value: OptionValue) {
         match self.find(id) {
             Ok(at) => self.values[at].1 = value,
             Err(at) => {
+                if self.values.len() == self.values.capacity() {
+                    // Handles are many, and have few options.
+                    self.values.reserve_exact(2 + self.values.len() / 4);
+                }
                 self.values.insert(at, (id, value));
                 self.mark(id, true);
             }

@@ -1,5 +1,6 @@
 //! Digest (RFC 7616), with libcurl's parser and order of parameters.
 
+use crate::rare::ConstDefault;
 use std::fmt;
 
 use md5::{Digest as _, Md5};
@@ -51,6 +52,21 @@ enum DigestHash {
 enum DigestScope {
     Auth,
     AuthInt,
+}
+
+impl ConstDefault for DigestState {
+    const DEFAULT: &'static Self = &Self {
+        realm: None,
+        nonce: None,
+        opaque: None,
+        algorithm: None,
+        hash: DigestHash::Md5,
+        is_session: false,
+        protection: None,
+        is_user_hashed: false,
+        cnonce: None,
+        count: 0,
+    };
 }
 
 impl DigestState {
