@@ -60,10 +60,6 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
     return (int)counted(EPOLL_CTL, real(epoll, operation, fd, event));
 }
 
-int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms) {
-    REAL(epoll_wait);
-    return (int)counted(EPOLL_WAIT, real(epoll, events, count, timeout_ms));
-}
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     REAL(clock_gettime);
@@ -77,6 +73,20 @@ static int64_t now_ns(void) {
     clock_gettime(CLOCK_MONOTONIC, &time);
     clock_reads--;
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+#ifdef WITH_LIBEVENT
+/* The waits are libevent's. Its reads of the clock are counted as libcurl's. */
+static int64_t wait_end_ns;
+#endif
+
+int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms) {
+    REAL(epoll_wait);
+    int ready = (int)counted(EPOLL_WAIT, real(epoll, events, count, timeout_ms));
+#ifdef WITH_LIBEVENT
+    wait_end_ns = now_ns();
+#endif
+    return ready;
 }
 
 #endif

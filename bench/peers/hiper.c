@@ -1,12 +1,13 @@
 /* libcurl with many transfers, as project Hiper measured it in 2005: the time of a wait and of the
  * work after it, by the number of transfers.
  *
- *   hiper --use perform|socket --idle N --idle-peers HOST:PORT,... --sizes B,B
- *         [--seconds S | --events E]
- *   hiper --use perform|socket --alive N,N [--laps L]
+ *   hiper --use USE --idle N --idle-peers HOST:PORT,... --sizes B,B [--seconds S | --events E]
+ *   hiper --use USE --alive N,N [--laps L]
  *
  * --use perform   curl_multi_poll(3) and curl_multi_perform(3): all transfers are walked.
- * --use socket    epoll and curl_multi_socket_action(3): only those with action.
+ * --use socket    epoll (or libevent: multi.h) and curl_multi_socket_action(3): only those with
+ *                 action.
+ * --use no-mask   the same, and libcurl is not passed what a descriptor is ready for.
  *
  * With --idle, N transfers without a response are opened, spread over the peers, then one with its
  * other end in this program: an event is B bytes that it sends, and the work of libcurl to deliver
@@ -38,7 +39,7 @@ struct words {
 };
 
 struct options {
-    bool is_socket;
+    bool is_socket, has_no_mask;
     long idle, events, laps;
     double seconds;
     struct words peers, sizes, alive;
@@ -47,7 +48,7 @@ struct options {
 struct bench {
     struct options options;
     struct loop loop;
-    long asked, started; /* idle transfers */
+    long started;        /* idle transfers */
     int64_t received;    /* bytes of bodies */
     int listener, port;
     int *ends; /* other ends of transfers; those that were closed are at the back */
@@ -59,6 +60,8 @@ struct bench {
 /* What the calls of an event took. */
 struct spent {
     int64_t wait_ns, handle_ns;
+    long turns, empty; /* waits, and those after which nothing was delivered */
+    int64_t delivered_max; /* bytes, after a single wait */
 };
 
 /* The callbacks. */
@@ -67,12 +70,6 @@ static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
     (void)bytes;
     ((struct bench *)user)->received += (int64_t)(size * count);
     return size * count;
-}
-
-static int handle_connected(void *user, char *ip, char *local_ip, int port, int local_port) {
-    (void)ip, (void)local_ip, (void)port, (void)local_port;
-    ((struct bench *)user)->asked++;
-    return CURL_PREREQFUNC_OK;
 }
 
 /* The loop. */
@@ -91,25 +88,32 @@ static void handle_messages(struct bench *bench) {
 
 /* One wait of at most so long (-1: as libcurl wants), and all that is ready. */
 static struct spent turn(struct bench *bench, int most_ms) {
-    static struct epoll_event events[EVENTS_MAX];
     struct loop *loop = &bench->loop;
-    int64_t begin = now_ns(), ready;
-    int count;
+    int64_t begin = now_ns(), before = bench->received, ready;
     if (bench->options.is_socket) {
-        count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, most_ms));
-        ready = now_ns();
-        for (int i = 0; i < count; i++) act(loop, &events[i]);
+        ready = wait_and_act(loop, most_ms);
         handle_due(loop);
     } else {
+        int count;
         CURLMcode waited =
             curl_multi_poll(loop->multi, NULL, 0, most_ms < 0 ? 1000 : most_ms, &count);
         ready = now_ns();
+        loop->actions++;
         if (waited != CURLM_OK) fail("curl_multi_poll failed");
         if (curl_multi_perform(loop->multi, &loop->running) != CURLM_OK)
             fail("curl_multi_perform failed");
     }
     handle_messages(bench);
-    return (struct spent){ready - begin, now_ns() - ready};
+    int64_t delivered = bench->received - before;
+    return (struct spent){ready - begin, now_ns() - ready, 1, delivered == 0, delivered};
+}
+
+static void add_to(struct spent *sum, const struct spent *one) {
+    sum->wait_ns += one->wait_ns;
+    sum->handle_ns += one->handle_ns;
+    sum->turns += one->turns;
+    sum->empty += one->empty;
+    if (one->delivered_max > sum->delivered_max) sum->delivered_max = one->delivered_max;
 }
 
 /* The other ends. */
@@ -170,7 +174,7 @@ static void answer_all(struct bench *bench) {
 
 /* The transfers. */
 
-static void start(struct bench *bench, const char *url, bool is_idle) {
+static void start(struct bench *bench, const char *url) {
     CURL *easy = curl_easy_init();
     if (easy == NULL) fail("curl_easy_init failed");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -178,10 +182,6 @@ static void start(struct bench *bench, const char *url, bool is_idle) {
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, handle_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, bench);
-    if (is_idle) {
-        curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, handle_connected);
-        curl_easy_setopt(easy, CURLOPT_PREREQDATA, bench);
-    }
     if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK)
         fail("curl_multi_add_handle failed");
 }
@@ -189,11 +189,11 @@ static void start(struct bench *bench, const char *url, bool is_idle) {
 static void open_idle(struct bench *bench) {
     const struct options *options = &bench->options;
     char url[256];
-    while (bench->asked < options->idle) {
-        while (bench->started < options->idle && bench->started - bench->asked < OPENING_MAX) {
+    while (senders < options->idle) { /* until all requests are sent */
+        while (bench->started < options->idle && bench->started - senders < OPENING_MAX) {
             long peer = bench->started++ * options->peers.count / options->idle;
             snprintf(url, sizeof url, "http://%s/idle", options->peers.words[peer]);
-            start(bench, url, true);
+            start(bench, url);
         }
         turn(bench, STEP_MS);
     }
@@ -205,7 +205,7 @@ static void open_near(struct bench *bench, long count) {
     snprintf(url, sizeof url, "http://127.0.0.1:%d/", bench->port);
     for (long started = 0; bench->end_count < count;) {
         while (started < count && started - bench->end_count < OPENING_MAX) {
-            start(bench, url, false);
+            start(bench, url);
             started++;
         }
         turn(bench, 1);
@@ -217,16 +217,14 @@ static void open_near(struct bench *bench, long count) {
 }
 
 /* `size` bytes to each of the first `count`, and what it takes until all have arrived. */
-static struct spent deliver(struct bench *bench, long count, size_t size, long *turns) {
+static struct spent deliver(struct bench *bench, long count, size_t size) {
     static char block[BLOCK_SIZE];
     int64_t until = bench->received + (int64_t)size * count;
-    struct spent spent = {0, 0};
+    struct spent spent = {0};
     for (long i = 0; i < count; i++) put(bench->ends[i], block, size);
     while (bench->received < until) {
         struct spent one = turn(bench, -1);
-        spent.wait_ns += one.wait_ns;
-        spent.handle_ns += one.handle_ns;
-        ++*turns;
+        add_to(&spent, &one);
     }
     return spent;
 }
@@ -243,20 +241,20 @@ static long packets_in(const struct bench *bench) {
 /* One stream, events of this size; instructions are counted in here (callgrind(1)). */
 __attribute__((noinline)) void steady(struct bench *bench, size_t size, const char *before) {
     const struct options *options = &bench->options;
-    struct spent spent = {0, 0};
+    struct spent spent = {0};
     long packets = packets_in(bench);
-    long events = 0, turns = 0, calls_before[CALLS], eagain_before = eagain, reads = clock_reads;
+    long events = 0, calls_before[CALLS], eagain_before = eagain, reads = clock_reads;
     memcpy(calls_before, calls, sizeof calls);
     int64_t end_ns = now_ns() + (int64_t)(options->seconds * 1e9);
     while (options->events > 0 ? events < options->events : now_ns() < end_ns) {
-        struct spent one = deliver(bench, 1, size, &turns);
-        spent.wait_ns += one.wait_ns;
-        spent.handle_ns += one.handle_ns;
+        struct spent one = deliver(bench, 1, size);
+        add_to(&spent, &one);
         events++;
     }
     printf("%s{\"size\":%zu,\"events\":%ld,\"turns\":%ld,\"wait_us\":%.3f,\"handle_us\":%.3f,"
            "\"packets\":%ld,\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
-           before, size, events, turns, (double)spent.wait_ns / 1e3, (double)spent.handle_ns / 1e3,
+           before, size, events, spent.turns, (double)spent.wait_ns / 1e3,
+           (double)spent.handle_ns / 1e3,
            packets_in(bench) - packets, eagain - eagain_before, clock_reads - reads);
     for (int call = 0; call < CALLS; call++)
         printf("%s\"%s\":%ld", call > 0 ? "," : "", call_names[call],
@@ -277,7 +275,7 @@ static void among_idle(struct bench *bench) {
     printf("{\"idle\":%ld,\"open_cpu_us\":%lld,\"phases\":[", bench->options.idle,
            (long long)(cpu_us() - begin_us));
     open_near(bench, 1);
-    for (int i = 0; i < WARM_UP; i++) deliver(bench, 1, 1, &(long){0});
+    for (int i = 0; i < WARM_UP; i++) deliver(bench, 1, 1);
     for (int i = 0; i < bench->options.sizes.count; i++)
         steady(bench, strtoul(bench->options.sizes.words[i], NULL, 10), i > 0 ? "," : "");
     printf("]}\n");
@@ -288,19 +286,23 @@ static void by_alive(struct bench *bench) {
     open_near(bench, atol(levels->words[0]));
     printf("{\"levels\":[");
     for (int level = 0; level < levels->count; level++) {
-        long alive = atol(levels->words[level]), turns = 0;
-        double sum_ns = 0, max_ns = 0;
+        long alive = atol(levels->words[level]);
+        struct spent sum = {0};
+        int64_t max_ns = 0;
         while (bench->end_count > alive) close(bench->ends[--bench->end_count]);
         while (bench->loop.running > alive) turn(bench, STEP_MS);
-        deliver(bench, alive, 1, &(long){0});
+        deliver(bench, alive, 1);
+        long actions = bench->loop.actions;
         for (long lap = 0; lap < bench->options.laps; lap++) {
-            struct spent one = deliver(bench, alive, 1, &turns);
-            double ns = (double)(one.wait_ns + one.handle_ns);
-            sum_ns += ns;
-            if (ns > max_ns) max_ns = ns;
+            struct spent one = deliver(bench, alive, 1);
+            add_to(&sum, &one);
+            if (one.wait_ns + one.handle_ns > max_ns) max_ns = one.wait_ns + one.handle_ns;
         }
-        printf("%s{\"alive\":%ld,\"laps\":%ld,\"turns\":%ld,\"us\":%.3f,\"max_us\":%.3f}",
-               level > 0 ? "," : "", alive, bench->options.laps, turns, sum_ns / 1e3, max_ns / 1e3);
+        printf("%s{\"alive\":%ld,\"laps\":%ld,\"turns\":%ld,\"empty\":%ld,\"actions\":%ld,"
+               "\"wait_us\":%.3f,\"handle_us\":%.3f,\"max_us\":%.3f,\"delivered_max\":%lld}",
+               level > 0 ? "," : "", alive, bench->options.laps, sum.turns, sum.empty,
+               bench->loop.actions - actions, (double)sum.wait_ns / 1e3,
+               (double)sum.handle_ns / 1e3, (double)max_ns / 1e3, (long long)sum.delivered_max);
     }
     printf("]}\n");
 }
@@ -314,7 +316,10 @@ static struct words split(char *text) {
 }
 
 static bool set_option(struct options *options, const char *name, char *value) {
-    if (strcmp(name, "--use") == 0) options->is_socket = strcmp(value, "socket") == 0;
+    if (strcmp(name, "--use") == 0) {
+        options->is_socket = strcmp(value, "perform") != 0;
+        options->has_no_mask = strcmp(value, "no-mask") == 0;
+    }
     else if (strcmp(name, "--idle") == 0) options->idle = atol(value);
     else if (strcmp(name, "--idle-peers") == 0) options->peers = split(value);
     else if (strcmp(name, "--sizes") == 0) options->sizes = split(value);
@@ -343,6 +348,7 @@ int main(int count, char **words) {
     curl_global_init(CURL_GLOBAL_ALL);
     open_loop(&bench.loop);
     if (options->is_socket) hear(&bench.loop);
+    bench.loop.has_no_mask = options->has_no_mask;
     bench.ends = calloc((size_t)(is_alive ? atol(options->alive.words[0]) : 1), sizeof *bench.ends);
     if (bench.ends == NULL) fail("no memory");
     listen_here(&bench);

@@ -1,4 +1,5 @@
-/* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
+/* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll,
+ * or libevent (multi.h).
  *
  *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--handles HANDLES]
  *           [--buffer B] [--protocol http1|http2] [--cacert FILE] --url URL...
@@ -11,8 +12,9 @@
  *                  The server has to hold its responses until all requests are sent.
  * --mode performed N handles, one curl_easy_perform(3) each, one after the other; all are kept.
  *
- * --use plain      epoll_ctl(2) whenever the socket callback says so.
- * --use best       descriptors stay in epoll, for reading, until they are closed.
+ * --use plain      the loop is changed whenever the socket callback says so.
+ * --use no-mask    the same, and libcurl is not passed what a descriptor is ready for.
+ * --use best       descriptors stay in epoll, for reading, until they are closed (epoll only).
  * --handles new    each transfer of the mode 'requests' has a handle of its own; the default is
  *                  'reused'.
  * --buffer B       size of the receive buffer (CURLOPT_BUFFERSIZE(3); default: libcurl's 16 KB).
@@ -44,7 +46,7 @@ enum mode { REQUESTS, WAITING, POOLED, PERFORMED };
 
 struct options {
     enum mode mode;
-    bool is_best;
+    bool is_best, has_no_mask;
     bool is_http2;
     bool has_new_handles;
     long clients;
@@ -152,6 +154,8 @@ static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
     return size * count;
 }
 
+#ifndef WITH_LIBEVENT
+
 /* Between two transfers the descriptor stays as it is: an idle connection is not readable. */
 static int handle_socket_best(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
     (void)easy, (void)known;
@@ -167,6 +171,25 @@ static int handle_close(void *user, curl_socket_t fd) {
     ((struct bench *)user)->events[fd] = 0;
     return close(fd);
 }
+
+static void set_best_socket(struct bench *bench) {
+    curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETFUNCTION, handle_socket_best);
+    curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETDATA, bench);
+}
+
+#else
+
+static int handle_close(void *user, curl_socket_t fd) {
+    (void)user;
+    return close(fd);
+}
+
+static void set_best_socket(struct bench *bench) {
+    (void)bench;
+    fail("--use best needs epoll");
+}
+
+#endif
 
 /* The transfers. */
 
@@ -262,13 +285,10 @@ static void handle_messages(struct bench *bench) {
 
 /* One wait, what is ready, and the transfers that follow: they leave in the same turn. */
 static void turn(struct bench *bench) {
-    static struct epoll_event events[EVENTS_MAX];
-    struct loop *loop = &bench->loop;
-    int count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, -1));
+    wait_and_act(&bench->loop, -1);
     bench->turns++;
-    for (int i = 0; i < count; i++) act(loop, &events[i]);
     handle_messages(bench);
-    if (handle_due(loop)) handle_messages(bench);
+    if (handle_due(&bench->loop)) handle_messages(bench);
 }
 
 static struct reading open_all(struct bench *bench) {
@@ -310,10 +330,8 @@ static struct bench *new_bench(const struct options *options) {
     bench->has_answered = has_answered;
     open_loop(&bench->loop);
     hear(&bench->loop);
-    if (options->is_best) {
-        curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETFUNCTION, handle_socket_best);
-        curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETDATA, bench);
-    }
+    bench->loop.has_no_mask = options->has_no_mask;
+    if (options->is_best) set_best_socket(bench);
     curl_multi_setopt(bench->loop.multi, CURLMOPT_MAXCONNECTS, options->clients);
     if (options->is_http2) {
         curl_multi_setopt(bench->loop.multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
@@ -329,7 +347,10 @@ static bool set_option(struct options *options, const char *name, const char *va
     else if (strcmp(name, "--buffer") == 0) options->buffer_size = atol(value);
     else if (strcmp(name, "--cacert") == 0) options->cacert = value;
     else if (strcmp(name, "--protocol") == 0) options->is_http2 = strcmp(value, "http2") == 0;
-    else if (strcmp(name, "--use") == 0) options->is_best = strcmp(value, "best") == 0;
+    else if (strcmp(name, "--use") == 0) {
+        options->is_best = strcmp(value, "best") == 0;
+        options->has_no_mask = strcmp(value, "no-mask") == 0;
+    }
     else if (strcmp(name, "--url") == 0 && options->url_count < URLS_MAX)
         options->urls[options->url_count++] = value;
     else if (strcmp(name, "--mode") == 0 && strcmp(value, "requests") == 0)

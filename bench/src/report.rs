@@ -88,6 +88,9 @@ pub(crate) struct FigureTable {
     /// What the rows are.
     pub(crate) row_name: String,
     pub(crate) better: Better,
+    /// It is also drawn as a graph over its rows, whose names are numbers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_charted: bool,
     pub(crate) columns: Vec<SideColumn>,
     pub(crate) rows: Vec<FigureRow>,
 }

@@ -7,6 +7,7 @@ mod forward;
 mod generators;
 mod guessing;
 mod hiper;
+mod hyper;
 mod idle_streams;
 mod instructions;
 mod loops;
@@ -14,8 +15,10 @@ mod memory;
 mod proxies;
 mod responses;
 mod servers;
+mod sides;
 mod transfers;
 mod under_load;
+mod urls;
 
 use std::path::Path;
 
@@ -54,6 +57,7 @@ pub(crate) fn all() -> Vec<BenchScenario> {
         servers::SERVE,
         guessing::SCENARIOS,
         idle_streams::SCENARIOS,
+        hiper::SCENARIOS,
         transfers::SCENARIOS,
         capi::SCENARIOS,
         bulk::SCENARIOS,
@@ -79,11 +83,11 @@ const REFERENCE: &[BenchScenario] = &[
     },
     BenchScenario {
         source: "project Hiper's measurements of 6 December 2005",
-        ..BenchScenario::new("urls", "many URLs at once, by the number of active ones", hiper::urls)
+        ..BenchScenario::new("urls", "many URLs at once, by the number of active ones", urls::run)
     },
     BenchScenario {
         source: "Robert Iakobashvili's measurements of curl-loader of 10 April 2007",
-        ..BenchScenario::new("hyper", "clients that fetch 104 KB repeatedly", transfers::hyper)
+        ..BenchScenario::new("hyper", "clients that fetch 104 KB repeatedly", hyper::run)
     },
     BenchScenario {
         source: "GNU libmicrohttpd's report of its Summer of Code of 22 August 2019",

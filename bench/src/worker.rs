@@ -12,6 +12,7 @@ mod pulse;
 mod responses;
 mod transfers;
 mod under;
+mod worker_loop;
 
 use std::error::Error;
 use std::time::Duration;

@@ -12,8 +12,10 @@ pub(crate) struct CPeer {
     name: &'static str,
     /// The file to compile, and its own headers.
     sources: &'static [(&'static str, &'static str)],
-    /// The library that it is linked with; empty for none.
-    linked: &'static str,
+    /// The libraries that it is linked with.
+    linked: &'static [&'static str],
+    /// Options of the compiler.
+    options: &'static [&'static str],
     /// The Debian package with the library's headers.
     package: &'static str,
 }
@@ -23,9 +25,13 @@ impl CPeer {
     pub(crate) const HIPER: Self = Self {
         name: "hiper",
         sources: &[("hiper.c", include_str!("../../peers/hiper.c")), MULTI, COUNTED],
-        linked: "curl",
+        linked: &["curl"],
+        options: &[],
         package: "libcurl4-openssl-dev",
     };
+
+    /// The same in the loop of libevent.
+    pub(crate) const HIPER_LIBEVENT: Self = Self { name: "hiper-libevent", ..WITH_LIBEVENT };
 
     /// libcurl with transfers that restart when they are done.
     pub(crate) const LIBCURL: Self = Self {
@@ -34,11 +40,16 @@ impl CPeer {
         ..Self::HIPER
     };
 
+    /// The same in the loop of libevent.
+    pub(crate) const LIBCURL_LIBEVENT: Self =
+        Self { name: "libcurl-libevent", sources: Self::LIBCURL.sources, ..WITH_LIBEVENT };
+
     /// A program with an embedded libmicrohttpd.
     pub(crate) const LIBMICROHTTPD: Self = Self {
         name: "libmicrohttpd",
         sources: &[("libmicrohttpd.c", include_str!("../../peers/libmicrohttpd.c"))],
-        linked: "microhttpd",
+        linked: &["microhttpd"],
+        options: &[],
         package: "libmicrohttpd-dev",
     };
 
@@ -46,7 +57,8 @@ impl CPeer {
     pub(crate) const SERVER: Self = Self {
         name: "server",
         sources: &[("server.c", include_str!("../../peers/server.c"))],
-        linked: "",
+        linked: &[],
+        options: &[],
         package: "libc6-dev",
     };
 
@@ -63,11 +75,9 @@ impl CPeer {
         let mut command = lab.installed("cc").map_err(|_| {
             BenchError::Missing(format!("{}: no C compiler: install gcc", self.title()))
         })?;
-        command.args(["-O2", "-std=c11", "-o"]).arg(&program);
+        command.args(["-O2", "-std=c11"]).args(self.options).arg("-o").arg(&program);
         command.arg(lab.path().join(self.sources[0].0));
-        if !self.linked.is_empty() {
-            command.arg(format!("-l{}", self.linked));
-        }
+        command.args(self.linked.iter().map(|library| format!("-l{library}")));
         match lab.client(command)?.output(END_TIMEOUT) {
             Ok(_) => Ok(program),
             Err(BenchError::Process { why, .. }) => Err(BenchError::Missing(self.reason(&why))),
@@ -75,10 +85,10 @@ impl CPeer {
         }
     }
 
-    /// The library, or the program without one.
+    /// The libraries, or the program without one.
     fn title(&self) -> String {
-        let library = self.linked;
-        if library.is_empty() { self.name.to_owned() } else { format!("lib{library}") }
+        let libraries: Vec<_> = self.linked.iter().map(|library| format!("lib{library}")).collect();
+        if libraries.is_empty() { self.name.to_owned() } else { libraries.join(" and ") }
     }
 
     /// Why it does not compile, from the compiler's output.
@@ -86,12 +96,20 @@ impl CPeer {
         let (name, package) = (self.title(), self.package);
         let missing = [".h: No such file", "cannot find -l"];
         if missing.iter().any(|sign| output.contains(sign)) {
-            return format!("{name}: the library or its headers are missing: install {package}");
+            return format!("{name}: a library or its headers are missing: install {package}");
         }
         let error = output.lines().find(|line| line.contains("rror")).unwrap_or(output);
         format!("{name}: does not compile: {}", error.trim())
     }
 }
+
+/// Programs around libcurl in the loop of libevent.
+const WITH_LIBEVENT: CPeer = CPeer {
+    linked: &["curl", "event_core"],
+    options: &["-DWITH_LIBEVENT"],
+    package: "libcurl4-openssl-dev and libevent-dev",
+    ..CPeer::HIPER
+};
 
 /// The event loop of the programs around libcurl.
 const MULTI: (&str, &str) = ("multi.h", include_str!("../../peers/multi.h"));
@@ -105,8 +123,7 @@ mod tests {
     #[test]
     fn compiler_errors_are_reported_unless_the_library_is_missing() {
         let reason = |output| CPeer::LIBCURL.reason(output);
-        let install =
-            "libcurl: the library or its headers are missing: install libcurl4-openssl-dev";
+        let install = "libcurl: a library or its headers are missing: install libcurl4-openssl-dev";
         let header = "exit status: 1: multi.h:6:10: fatal error: curl/curl.h: No such file\n";
         assert_eq!(reason(header), install);
         assert_eq!(reason("exit status: 1: /usr/bin/ld: cannot find -lcurl"), install);

@@ -99,6 +99,7 @@ mod tests {
             unit: String::new(),
             row_name: String::new(),
             better: Better::Lower,
+            is_charted: false,
             columns: sides.map(|(name, whose)| column(name, whose)).into(),
             rows: Vec::new(),
         };

@@ -12,6 +12,7 @@ pub(crate) struct Metric {
     unit: &'static str,
     better: Better,
     row_name: &'static str,
+    is_charted: bool,
 }
 
 /// A metric: the smaller figure is better.
@@ -30,7 +31,7 @@ pub(crate) const fn neutral(title: &'static str, unit: &'static str) -> Metric {
 }
 
 const fn metric(title: &'static str, unit: &'static str, better: Better) -> Metric {
-    Metric { title: Cow::Borrowed(title), unit, better, row_name: "" }
+    Metric { title: Cow::Borrowed(title), unit, better, row_name: "", is_charted: false }
 }
 
 impl Metric {
@@ -46,6 +47,12 @@ impl Metric {
     /// The same, per connection instead of per request.
     pub(crate) fn per(&self, unit: &str) -> Self {
         self.titled(self.title.replace("request", unit))
+    }
+
+    /// The same, drawn as a graph over its rows, whose names are numbers.
+    pub(crate) const fn charted(mut self) -> Self {
+        self.is_charted = true;
+        self
     }
 
     /// The same, with rows of this kind.
@@ -108,6 +115,11 @@ impl Sheet {
         for (name, count) in calls {
             self.add(metric, name, side, count);
         }
+        self.zeros(metric);
+    }
+
+    /// A row that a side lacks in a round counts as zero.
+    pub(crate) fn zeros(&mut self, metric: &Metric) {
         self.draft(metric).has_zeros = true;
     }
 
@@ -206,6 +218,7 @@ impl TableDraft {
             unit: self.metric.unit.to_owned(),
             row_name: self.metric.row_name.to_owned(),
             better: self.metric.better,
+            is_charted: self.metric.is_charted,
             rows: rows.collect(),
             columns: self.columns,
         })

@@ -16,6 +16,7 @@ fn report() -> BenchReport {
         unit: "us per event".to_owned(),
         row_name: "connections".to_owned(),
         better: Better::Lower,
+        is_charted: false,
         columns: vec![
             column("2005", Whose::Document),
             column("peer", Whose::Peer),

@@ -154,6 +154,7 @@ mod tests {
             unit: String::new(),
             row_name: String::new(),
             better,
+            is_charted: false,
             columns,
             rows: vec![FigureRow { name: "r".into(), cells, limit: None }],
         }

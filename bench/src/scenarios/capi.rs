@@ -3,10 +3,11 @@
 
 use std::process::Command;
 
+use super::sides::with_fulmar_library;
 use super::transfers::{CALLS_TIMED, Interval, PLAIN, RSS_EACH};
 use super::{BenchScenario, CALLS, CPU, EAGAIN, INSTRUCTIONS};
 use crate::BenchError;
-use crate::lab::{CPeer, Lab, wrapped};
+use crate::lab::{CPeer, Lab};
 use crate::loads::{callgrind, instructions};
 use crate::report::{BarLimit, FULMAR, Sheet, grouped};
 use crate::servers::BenchServer;
@@ -32,17 +33,15 @@ const TITLE: &str = "a C program with libcurl and fulmar's: 128 B, many transfer
 /// The libraries. The program is the same file.
 const SIDES: [&str; 2] = [PLAIN, FULMAR];
 
-/// The command with the library of a side.
+/// The command with the library of a side. Without fulmar's the scenario fails.
 fn with_library(lab: &Lab, side: &str, command: Command) -> Result<Command, BenchError> {
     if side != FULMAR {
         return Ok(command);
     }
-    let folder = lab.options.fulmar.with_file_name("lib");
-    if !folder.join(LIBRARY).is_file() {
-        let missing = format!("{}: run 'make capi'", folder.join(LIBRARY).display());
-        return Err(BenchError::Missing(missing));
-    }
-    Ok(wrapped("env", &[&format!("LD_LIBRARY_PATH={}", folder.display())], &command))
+    with_fulmar_library(lab, &command).map_err(|error| match error {
+        BenchError::Missing(why) => BenchError::process("capi", why),
+        error => error,
+    })
 }
 
 fn client(lab: &Lab, words: &[&str], urls: &[String]) -> Result<Command, BenchError> {
@@ -145,5 +144,3 @@ fn memory(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
         Ok(())
     })
 }
-
-const LIBRARY: &str = "libcurl.so.4";

@@ -1,12 +1,12 @@
-//! Clients with many transfers: fulmar's beside libcurl. `client-*` against a server that sends
-//! each response in one call; `hyper` as the document of 2007 did it.
+//! `client-*`: clients with many transfers, fulmar's beside libcurl, against a server that sends
+//! each response in one call.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::{BenchScenario, CALLS, CPU, EAGAIN, INSTRUCTIONS, sizes};
+use super::{BenchScenario, CALLS, CPU, EAGAIN, INSTRUCTIONS};
 use crate::BenchError;
 use crate::lab::{CPeer, END_TIMEOUT, Lab, json, last};
 use crate::loads::{callgrind, instructions};
@@ -256,60 +256,6 @@ fn front(lab: &Lab, upstream: u16, key: &Path) -> Result<BenchServer, BenchError
         .start(lab)
 }
 
-/// `hyper`: clients that fetch 104 KB repeatedly, each on a connection of its own.
-pub(super) fn hyper(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
-    sheet.report.about = HYPER_ABOUT.iter().map(|&text| text.to_owned()).collect();
-    let sizes = sizes(lab, &[DOCUMENT_CLIENTS, 1_000, 2_000, 5_000, 8_000], 1, sheet)?;
-    if sizes.contains(&DOCUMENT_CLIENTS) {
-        add_document(sheet);
-    }
-    let best: &[&str] = &["--use", "best", "--buffer", "131072"];
-    let sides = [(PLAIN, SIDES[0].1), (BEST, best), (FULMAR, &[][..])];
-    lab.interleave(lab.options.rounds, sides.len(), sizes.len(), |at, case| {
-        let (side, clients) = (sides[at].0, sizes[case]);
-        lab.progress(&format!("hyper: {clients} clients, {side}"));
-        let cpus = &lab.cores.server;
-        let (server, addresses) = BenchServer::serve(lab, &[], &["127.0.0.1"], cpus, Wrapper::No)?;
-        let (count, seconds) = (clients.to_string(), lab.seconds().to_string());
-        let words = ["--mode", "requests", "--clients", &count, "--seconds", &seconds];
-        let mut command = client(lab, sides[at], &words)?;
-        command.args(["--url", &format!("http://{}/bytes/106496", addresses[0])]);
-        let (found, line) = lab.run_json(command)?;
-        server.stop()?;
-        sheet.report.command(&line);
-        let (found, row) = (Interval(found), grouped(clients));
-        if found.get("requests") < 1.0 {
-            let why = "no response in its interval; increase --duration";
-            return Err(BenchError::process(&line, why));
-        }
-        sheet.add(&ALL_CALLS, &row, side, found.calls());
-        sheet.add(&CPU.rows("clients"), &row, side, found.cpu_us());
-        sheet.add(&CLOCK_EACH, &row, side, found.get("clock_reads") / found.get("requests"));
-        if case == 0 {
-            let calls = found.by_name();
-            sheet.calls(&HYPER_CALLS, side, calls.iter().map(|(name, share)| (name, *share)));
-        }
-        Ok(())
-    })
-}
-
-/// The document's calls of a request, with 200 clients.
-fn add_document(sheet: &mut Sheet) {
-    let row = grouped(DOCUMENT_CLIENTS);
-    for (which, column) in DOCUMENT_COLUMNS.into_iter().enumerate() {
-        let share = |counts: &[f64; 2]| counts[which] / SENDS[which];
-        let calls = || DOCUMENT.iter().filter(|(name, _)| *name != CLOCK);
-        let all = calls().map(|(_, counts)| share(counts)).sum();
-        sheet.document(&ALL_CALLS, &row, column, all);
-        for (name, counts) in calls() {
-            sheet.document(&HYPER_CALLS, name, column, share(counts));
-        }
-        for (_, counts) in DOCUMENT.iter().filter(|(name, _)| *name == CLOCK) {
-            sheet.document(&CLOCK_EACH, &row, column, share(counts));
-        }
-    }
-}
-
 /// What a client reports of its interval.
 pub(super) struct Interval(pub(super) Value);
 
@@ -323,7 +269,7 @@ impl Interval {
     }
 
     /// System calls of a request, by name.
-    fn by_name(&self) -> Vec<(String, f64)> {
+    pub(super) fn by_name(&self) -> Vec<(String, f64)> {
         let calls = self.0["syscalls"].as_object().into_iter().flatten();
         let each = |count: &Value| count.as_f64().unwrap_or(0.0) / self.get("requests");
         calls.map(|(name, count)| (name.clone(), each(count))).collect()
@@ -339,37 +285,12 @@ impl Interval {
     }
 }
 
-const HYPER_ABOUT: &[&str] = &[
-    "N clients on one thread, each with a connection of its own, fetch a file of 104 KB \
-     repeatedly. The author of the document found that libcurl called poll() for sockets that \
-     epoll had just reported, and proposed what became curl_multi_socket_action().",
-    "libcurl is measured twice: as its example uses epoll, with the default buffer of 16 KB; and \
-     with the fewest calls, where descriptors stay in epoll and the buffer has 128 KB.",
-];
-
 pub(super) const PLAIN: &str = "libcurl";
-const BEST: &str = "libcurl, at its best";
+pub(super) const BEST: &str = "libcurl, at its best";
 const CPU_TO_BEST: Metric = lower("CPU per request, libcurl at its best", "us");
 pub(super) const CALLS_TIMED: Metric = neutral("System calls per request, as timed", "calls");
 const ALLOCATIONS: Metric = lower("Allocations per request", "");
 const CLOCK_READS: Metric = lower("Clock reads per turn of the event loop", "");
-const CLOCK_EACH: Metric = lower("Clock reads per request", "").rows("clients");
-const ALL_CALLS: Metric = lower("System calls per request", "calls").rows("clients");
-const HYPER_CALLS: Metric = neutral("System calls per request, by name", "calls").rows("call");
 const OPENING: Metric = lower("CPU to open each transfer", "us").rows("waiting transfers");
 pub(super) const RSS_EACH: Metric = lower("RSS of each", "B").rows("connections");
 const LINEAR: Metric = lower("CPU to open each transfer, relative", "x");
-const DOCUMENT_CLIENTS: u32 = 200;
-const DOCUMENT_COLUMNS: [&str; 2] = ["curl-loader 2007, before", "curl-loader 2007, after"];
-const CLOCK: &str = "gettimeofday";
-/// Requests of the document's runs.
-const SENDS: [f64; 2] = [27_220.0, 32_220.0];
-/// Calls of the document's runs of 100 seconds.
-const DOCUMENT: &[(&str, [f64; 2])] = &[
-    ("send", SENDS),
-    ("recv", [240_780.0, 285_780.0]),
-    ("poll", [267_001.0, 67_740.0]),
-    ("epoll_ctl", [53_441.0, 63_441.0]),
-    ("epoll_wait", [1_305.0, 1_601.0]),
-    (CLOCK, [1_562_830.0, 1_567_157.0]),
-];

@@ -1,22 +1,23 @@
-//! fulmar's client with many transfers: the counterpart of `hiper.c`, with the same options.
+//! fulmar's client with many transfers: the counterpart of `hiper.c`, with the same options, but
+//! `--loop` for `--use`.
 //!
 //! With `--idle`, one active transfer among N without a response; with `--alive`, a byte to each of
 //! N active transfers.
 
 use std::error::Error;
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulmar_client::{Application, Client, Config, Context, Request, TransferEvent, TransferId};
-use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
 use super::flags::WorkerFlags;
 use super::near::NearEnds;
+use super::worker_loop::WorkerLoop;
 use super::{OPENING_MAX, calls_since, micros};
 
-type AmongDriver = Reactor<Client<BodyBytes>, Epoll>;
+type AmongDriver = WorkerLoop<BodyBytes>;
 
 /// The options.
 struct AmongOptions {
@@ -51,13 +52,18 @@ impl AmongOptions {
 #[derive(Debug, Default)]
 struct BodyBytes {
     bytes: usize,
+    /// The clock of the last turn that delivered some: when its wait ended.
+    delivered_at: Option<Instant>,
     failure: Option<String>,
 }
 
 impl Application for BodyBytes {
-    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+    fn handle(&mut self, context: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
         match event {
-            TransferEvent::Data(bytes) => self.bytes += bytes.len(),
+            TransferEvent::Data(bytes) => {
+                self.bytes += bytes.len();
+                self.delivered_at = Some(context.now);
+            }
             TransferEvent::Done(done) => {
                 if let Err(error) = done.result {
                     self.failure.get_or_insert_with(|| error.to_string());
@@ -68,12 +74,39 @@ impl Application for BodyBytes {
     }
 }
 
+/// What deliveries took.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeliveryCost {
+    wait: Duration,
+    /// The work after the waits.
+    handle: Duration,
+    turns: u64,
+    /// Waits after which nothing was delivered.
+    empty: u64,
+    /// The most bytes after a single wait.
+    delivered_max: usize,
+}
+
+impl DeliveryCost {
+    fn total(&self) -> Duration {
+        self.wait + self.handle
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.wait += other.wait;
+        self.handle += other.handle;
+        self.turns += other.turns;
+        self.empty += other.empty;
+        self.delivered_max = self.delivered_max.max(other.delivered_max);
+    }
+}
+
 pub(super) fn run(flags: &WorkerFlags) -> Result<Value, Box<dyn Error>> {
     let options = &AmongOptions::parse(flags)?;
     sys::raise_descriptors()?;
     let config = Config { connections_max: usize::MAX, ..Config::default() };
     let client = Client::new(sys::now(), sys::wall_clock(), BodyBytes::default(), config);
-    let mut reactor = Reactor::new(client, Epoll::new()?);
+    let mut reactor = WorkerLoop::new(flags, client)?;
     let mut ends = NearEnds::listen()?;
     match options.alive.is_empty() {
         true => among_idle(options, &mut reactor, &mut ends),
@@ -115,22 +148,27 @@ fn by_alive(
     let mut levels = Vec::new();
     for alive in &options.alive {
         ends.shrink(*alive);
-        while reactor.engine.running() > *alive {
+        while reactor.client().running() > *alive {
             turn_within(reactor, STEP)?;
         }
         deliver(reactor, ends, b"x")?;
-        let (mut sum, mut max, turns) = (Duration::ZERO, Duration::ZERO, reactor.stats().turns);
+        let (mut sum, mut max) = (DeliveryCost::default(), Duration::ZERO);
+        let actions = reactor.actions();
         for _ in 0..options.laps {
             let lap = deliver(reactor, ends, b"x")?;
-            sum += lap;
-            max = max.max(lap);
+            max = max.max(lap.total());
+            sum.add(&lap);
         }
         levels.push(json!({
             "alive": alive,
             "laps": options.laps,
-            "turns": reactor.stats().turns - turns,
-            "us": micros(sum),
+            "turns": sum.turns,
+            "empty": sum.empty,
+            "actions": reactor.actions() - actions,
+            "wait_us": micros(sum.wait),
+            "handle_us": micros(sum.handle),
             "max_us": micros(max),
+            "delivered_max": sum.delivered_max,
         }));
     }
     Ok(json!({ "levels": levels }))
@@ -140,7 +178,7 @@ fn open_idle(options: &AmongOptions, reactor: &mut AmongDriver) -> Result<(), Bo
     let request = |peer: &String| Request::get(&format!("http://{peer}/idle")).build();
     let requests = options.peers.iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let mut started = 0;
-    while started < options.idle || reactor.engine.connecting() > 0 {
+    while started < options.idle || reactor.client().connecting() > 0 {
         reactor.with(|client, now| {
             let room = OPENING_MAX.saturating_sub(client.connecting());
             for _ in 0..room.min(options.idle - started) {
@@ -150,7 +188,7 @@ fn open_idle(options: &AmongOptions, reactor: &mut AmongDriver) -> Result<(), Bo
         });
         turn_within(reactor, STEP)?;
     }
-    while reactor.engine.awaiting_response() < options.idle {
+    while reactor.client().awaiting_response() < options.idle {
         turn_within(reactor, STEP)?;
     }
     Ok(())
@@ -175,26 +213,39 @@ fn open_near(
         ends.respond_all()?;
     }
     ends.send(b"x")?;
-    while reactor.engine.application().bytes < count {
+    while reactor.client().application().bytes < count {
         turn_within(reactor, STEP)?;
     }
     Ok(())
 }
 
-/// Sends the bytes to each transfer; the time until all have arrived.
+/// Sends the bytes to each transfer; the cost until all have arrived.
 fn deliver(
     reactor: &mut AmongDriver,
     ends: &mut NearEnds,
     bytes: &[u8],
-) -> Result<Duration, Box<dyn Error>> {
-    let until = reactor.engine.application().bytes + bytes.len() * ends.len();
+) -> Result<DeliveryCost, Box<dyn Error>> {
+    let until = reactor.client().application().bytes + bytes.len() * ends.len();
     ends.send(bytes)?;
-    let begin = sys::now();
-    while reactor.engine.application().bytes < until {
+    let mut cost = DeliveryCost::default();
+    let mut begin = sys::now();
+    while reactor.client().application().bytes < until {
+        let before = reactor.client().application().bytes;
         reactor.turn()?;
         check(reactor)?;
+        let (end, application) = (sys::now(), reactor.client().application());
+        let delivered = application.bytes - before;
+        let ready = application.delivered_at.filter(|_| delivered > 0).unwrap_or(end);
+        cost.add(&DeliveryCost {
+            wait: ready - begin,
+            handle: end - ready,
+            turns: 1,
+            empty: u64::from(delivered == 0),
+            delivered_max: delivered,
+        });
+        begin = end;
     }
-    Ok(sys::now() - begin)
+    Ok(cost)
 }
 
 /// Events of this size. Instructions are counted in this function (`callgrind(1)`).
@@ -207,23 +258,23 @@ fn steady(
 ) -> Result<Value, Box<dyn Error>> {
     let block = vec![b'x'; size];
     let packets = ends.packets_in()?;
-    let (before, turns) = (Ledger::here(), reactor.stats().turns);
-    let (end, mut events, mut spent) = (sys::now() + options.interval, 0, Duration::ZERO);
+    let before = Ledger::here();
+    let (end, mut events, mut cost) = (sys::now() + options.interval, 0, DeliveryCost::default());
     while options.events.map_or_else(|| sys::now() < end, |most| events < most) {
-        spent += deliver(reactor, ends, &block)?;
+        cost.add(&deliver(reactor, ends, &block)?);
         events += 1;
     }
     let after = Ledger::here();
     let (calls, eagain) = calls_since(&before, &after);
-    // The measurement itself reads the clock three times for an event, or twice with --events.
-    let ours = events * if options.events.is_some() { 2 } else { 3 };
+    // The measurement itself reads the clock for each turn, and once or twice for each event.
+    let ours = cost.turns + events * if options.events.is_some() { 1 } else { 2 };
     let packets = ends.packets_in()? - packets;
     Ok(json!({
         "size": size,
         "events": events,
-        "turns": reactor.stats().turns - turns,
-        "wait_us": 0.0,
-        "handle_us": micros(spent),
+        "turns": cost.turns,
+        "wait_us": micros(cost.wait),
+        "handle_us": micros(cost.handle),
         "eagain": eagain,
         "packets": packets,
         "clock_reads": (after.clock_reads() - before.clock_reads()).saturating_sub(ours),
@@ -237,7 +288,7 @@ fn turn_within(reactor: &mut AmongDriver, most: Duration) -> Result<(), Box<dyn 
 }
 
 fn check(reactor: &AmongDriver) -> Result<(), Box<dyn Error>> {
-    match &reactor.engine.application().failure {
+    match &reactor.client().application().failure {
         Some(failure) => Err(failure.clone().into()),
         None => Ok(()),
     }

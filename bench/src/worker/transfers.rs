@@ -1,5 +1,5 @@
 //! fulmar's client with thousands of transfers on one thread: the counterpart of `libcurl.c`, with
-//! its options and its report (bench/README.md).
+//! its options and its report (bench/README.md), but `--loop` for `--use`.
 
 mod application;
 mod report;
@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{Client, Config, Protocol, Request};
-use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys as sys;
 use fulmar_tls::{ClientOptions, ClientTls, Roots};
 use serde_json::Value;
@@ -19,8 +18,9 @@ use self::application::Transfers;
 use self::report::{Allocations, CounterState};
 use super::OPENING_MAX;
 use super::flags::WorkerFlags;
+use super::worker_loop::WorkerLoop;
 
-type TransferDriver = Reactor<Client<Transfers>, Epoll>;
+type TransferDriver = WorkerLoop<Transfers>;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +90,13 @@ pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value
     };
     let transfers = Transfers::new(requests, mode, clients, connections);
     let client = Client::new(sys::now(), sys::wall_clock(), transfers, config);
-    let mut reactor = Reactor::new(client, Epoll::new()?);
+    let mut reactor = WorkerLoop::new(flags, client)?;
     let (before, after) = match mode {
         TransferMode::Requests(until) => requests_of(&mut reactor, until, allocations)?,
         TransferMode::Waiting => waiting(&mut reactor, clients, allocations)?,
         TransferMode::Pooled => pooled(&mut reactor, clients, allocations)?,
     };
-    let (transfers, open) = (reactor.engine.application(), reactor.engine.connections());
+    let (transfers, open) = (reactor.client().application(), reactor.client().connections());
     match transfers.errors() {
         0 if protocol == Protocol::Http2 && open != connections => {
             Err(format!("{open} connections, not {connections}").into())
@@ -114,13 +114,13 @@ fn requests_of(
 ) -> Result<(CounterState, CounterState), Box<dyn Error>> {
     open(reactor, |transfers| transfers.all_responded())?;
     // After as many again all tables have their final size.
-    more(reactor, reactor.engine.running() as u64)?;
+    more(reactor, reactor.client().running() as u64)?;
     let begin = sys::now();
     let before = CounterState::before(reactor, allocations)?;
     match until {
         RequestsUntil::Requests(requests) => more(reactor, requests)?,
         RequestsUntil::Time(time) => {
-            steady(reactor, |reactor| reactor.engine.application().last() >= Some(begin + time))?;
+            steady(reactor, |reactor| reactor.client().application().last() >= Some(begin + time))?;
         }
     }
     Ok((before, CounterState::after(reactor, allocations)?))
@@ -128,8 +128,8 @@ fn requests_of(
 
 /// Turns until this many more requests are done.
 fn more(reactor: &mut TransferDriver, requests: u64) -> Result<(), Box<dyn Error>> {
-    reactor.engine.application_mut().limit(requests);
-    steady(reactor, |reactor| reactor.engine.application().is_at_its_limit())
+    reactor.client_mut().application_mut().limit(requests);
+    steady(reactor, |reactor| reactor.client().application().is_at_its_limit())
 }
 
 /// Turns until `done`; only this is measured.
@@ -152,8 +152,8 @@ fn waiting(
 ) -> Result<(CounterState, CounterState), Box<dyn Error>> {
     let before = CounterState::before(reactor, allocations)?;
     open(reactor, |_| false)?;
-    let waits = |reactor: &TransferDriver| reactor.engine.awaiting_response() == clients;
-    while !waits(reactor) && reactor.engine.application().errors() == 0 {
+    let waits = |reactor: &TransferDriver| reactor.client().awaiting_response() == clients;
+    while !waits(reactor) && reactor.client().application().errors() == 0 {
         reactor.turn()?;
     }
     Ok((before, CounterState::after(reactor, allocations)?))
@@ -167,7 +167,7 @@ fn pooled(
 ) -> Result<(CounterState, CounterState), Box<dyn Error>> {
     let before = CounterState::before(reactor, allocations)?;
     open(reactor, |transfers| transfers.all_responded())?;
-    let idle = reactor.engine.idle_connections();
+    let idle = reactor.client().idle_connections();
     if idle != clients {
         return Err(format!("{idle} connections are idle, not {clients}").into());
     }
@@ -185,14 +185,14 @@ fn open(
             let room = OPENING_MAX.saturating_sub(client.connecting());
             client.with(now, |transfers, context| transfers.start(context, room))
         });
-        let transfers = reactor.engine.application();
+        let transfers = reactor.client().application();
         if done(transfers) {
             return Ok(());
         }
         if transfers.errors() > 0 {
             return Err(transfers.failure().into());
         }
-        if !more && reactor.engine.connecting() == 0 && !transfers.wants_responses() {
+        if !more && reactor.client().connecting() == 0 && !transfers.wants_responses() {
             return Ok(());
         }
         reactor.turn()?;

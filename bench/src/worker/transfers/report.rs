@@ -42,14 +42,14 @@ impl CounterState {
     }
 
     fn take(reactor: &TransferDriver) -> io::Result<Self> {
-        let transfers = reactor.engine.application();
+        let transfers = reactor.client().application();
         Ok(Self {
             ledger: Ledger::here(),
             time: sys::now(),
             cpu: sys::process_cpu()?,
             rss: sys::resident_bytes()?,
             allocations: 0,
-            turns: reactor.stats().turns,
+            turns: reactor.turns(),
             done: transfers.done(),
             bytes: transfers.bytes(),
             errors: transfers.errors(),
