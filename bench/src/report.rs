@@ -3,6 +3,7 @@
 //! A report is plain data. Its JSON form is stable within a version; a report that was written can
 //! be read again and shown without measuring anything.
 
+mod chart;
 mod html;
 mod limit;
 mod markdown;

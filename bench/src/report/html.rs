@@ -3,7 +3,7 @@
 
 use super::numbers::{count, figure};
 use super::{
-    BenchReport, Figure, FigureRow, FigureTable, LeadVerdict, Listing, ScenarioReport, Whose,
+    BenchReport, Figure, FigureRow, FigureTable, LeadVerdict, Listing, ScenarioReport, Whose, chart,
 };
 
 /// A report as one HTML page.
@@ -119,7 +119,11 @@ fn put_table(table: &FigureTable, id: &str, out: &mut String) {
     }
     *out += "<th scope=\"col\"></th></tr></thead>\n<tbody>\n";
     table.rows.iter().for_each(|row| put_row(table, row, out));
-    *out += "</tbody></table></div></figure>\n";
+    *out += "</tbody></table></div>\n";
+    if table.is_charted {
+        *out += &chart::svg(table);
+    }
+    *out += "</figure>\n";
 }
 
 fn put_row(table: &FigureTable, row: &FigureRow, out: &mut String) {
@@ -166,7 +170,7 @@ fn class(whose: Whose) -> &'static str {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
