@@ -59,7 +59,7 @@ pub enum BackendChoice {
 
 /// What to count, and with which backend.
 ///
-/// Phases and timelines need an event for each call, which costs more than counting.
+/// Phases, times and timelines need an event for each call, which costs more than counting.
 /// [`Counter::wait`] and [`Counter::snapshot`] read these events. Call one of them at least ten
 /// times a second, or events are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct CounterOptions {
     pub method: BackendChoice,
     /// Group calls by the phase of their connection: [`CallCounts::by_phase`].
     pub phases: bool,
+    /// Sum the time in calls and between them: [`CallCounts::times`].
+    pub times: bool,
     /// Record each call: [`Counter::timeline`].
     pub timeline: bool,
 }
@@ -219,7 +221,7 @@ impl Counter {
 
 impl CounterOptions {
     pub(crate) fn feed(self) -> Option<EventFeed> {
-        EventFeed::new(self.phases, self.timeline)
+        EventFeed::new(self.phases, self.times, self.timeline)
     }
 
     fn choose(self) -> Result<(Option<Kernel>, Option<KernelRefusal>), AuditError> {

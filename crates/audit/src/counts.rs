@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::call_times::{CallTimes, times_since};
+
 /// System calls of the watched processes, since the start or in an interval.
 ///
 /// ```
@@ -52,6 +54,8 @@ pub struct CallCounts {
     /// Completed operations of io_uring by the phase of their connection. `None` if phases were not
     /// requested, or the kernel does not report operations.
     pub ring_by_phase: Option<ByPhase>,
+    /// The time in calls and between them. `None` if times were not requested.
+    pub times: Option<CallTimes>,
 }
 
 /// Calls, or operations, by the phase of their connection, then by name.
@@ -73,6 +77,7 @@ impl CallCounts {
             backend,
             by_phase: None,
             ring_by_phase: None,
+            times: None,
         }
     }
 
@@ -111,6 +116,10 @@ impl CallCounts {
                 self.ring_by_phase.as_ref(),
                 earlier.ring_by_phase.as_ref(),
             ),
+            times: self
+                .times
+                .as_ref()
+                .map(|now| times_since(now, earlier.times.as_ref().unwrap_or(&CallTimes::new()))),
         }
     }
 
@@ -132,6 +141,9 @@ impl CallCounts {
         sum.elapsed += other.elapsed;
         phases_plus(&mut sum.by_phase, other.by_phase.as_ref());
         phases_plus(&mut sum.ring_by_phase, other.ring_by_phase.as_ref());
+        for (name, time) in other.times.iter().flatten() {
+            sum.times.get_or_insert_default().entry(name.clone()).or_default().add(*time);
+        }
         sum
     }
 }
@@ -286,6 +298,7 @@ fn add(sum: &mut BTreeMap<String, CallTally>, other: &BTreeMap<String, CallTally
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call_times::CallTime;
 
     /// Name, calls, and how many of them failed, by number.
     type Row<'a> = (&'a str, u64, &'a [(i32, u64)]);
@@ -325,6 +338,10 @@ mod tests {
         let mut other = counts(&[("read", 1, &[]), ("write", 7, &[(32, 7)])]);
         other.by_phase = Some(BTreeMap::from([(ConnectionPhase::Body, other.calls.clone())]));
         other.ring_by_phase = other.by_phase.clone();
+        let time = |inside_ns, before_ns| CallTime { inside_ns, before_ns };
+        one.times = Some([("read".to_owned(), time(5, 2))].into());
+        other.times =
+            Some([("read".to_owned(), time(1, 0)), ("write".to_owned(), time(0, 9))].into());
         other.ring = Some(BTreeMap::new());
         other.clock_reads = Some(0);
         let (sum, nothing) = (one.plus(&other), counts(&[]));

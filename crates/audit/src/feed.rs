@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::call_times::{CallTimes, TimeTotals};
 use crate::call_totals::CallTotals;
 use crate::counts::{ByPhase, CallTally, ConnectionPhase};
 use crate::event::CallEvent;
@@ -14,6 +15,7 @@ use crate::timeline::Timeline;
 #[derive(Debug, Default)]
 pub(crate) struct EventFeed {
     phases: Option<Phases>,
+    times: Option<TimeTotals>,
     recording: Option<Recording>,
 }
 
@@ -35,10 +37,11 @@ struct Recording {
 }
 
 impl EventFeed {
-    /// For phases, for a timeline, or for both. `None` for neither: no events are needed.
-    pub(crate) fn new(phases: bool, timeline: bool) -> Option<Self> {
-        (phases || timeline).then(|| Self {
+    /// For phases, for times, for a timeline. `None` for none of them: no events are needed.
+    pub(crate) fn new(phases: bool, times: bool, timeline: bool) -> Option<Self> {
+        (phases || times || timeline).then(|| Self {
             phases: phases.then(Phases::default),
+            times: times.then(TimeTotals::default),
             recording: timeline.then(Recording::default),
         })
     }
@@ -47,6 +50,9 @@ impl EventFeed {
     pub(crate) fn enter(&mut self, event: CallEvent) {
         if let Some(phases) = &mut self.phases {
             phases.enter(&event);
+        }
+        if let Some(times) = &mut self.times {
+            times.enter(&event);
         }
         match &mut self.recording {
             Some(recording) if recording.calls.len() < RECORDED_MAX => recording.calls.push(event),
@@ -78,15 +84,23 @@ impl EventFeed {
         Some(by_phase(&self.phases.as_ref()?.operations, CallTotals::operation))
     }
 
-    /// The number of calls that have a phase.
-    pub(crate) fn phased(&self) -> u64 {
-        self.phases.as_ref().map_or(0, |phases| phases.calls.values().map(CallTotals::count).sum())
+    /// The time of calls by name, if times were requested.
+    pub(crate) fn times(&self) -> Option<CallTimes> {
+        Some(self.times.as_ref()?.by_name())
     }
 
-    /// The number of events missing from the phases, given the number of lost events. 0 if phases
-    /// were not requested.
+    /// The number of calls that have a phase, or a time.
+    pub(crate) fn processed(&self) -> u64 {
+        let times = self.times.as_ref().map_or(0, TimeTotals::count);
+        let phased = |phases: &Phases| phases.calls.values().map(CallTotals::count).sum();
+        self.phases.as_ref().map_or(times, phased)
+    }
+
+    /// The number of events missing from phases and times, given the number of lost events. 0 if
+    /// neither was requested.
     pub(crate) fn lost(&self, events: u64) -> u64 {
-        self.phases.as_ref().map_or(0, |phases| phases.connections.lost + events)
+        let times = self.times.as_ref().map_or(0, |_| events);
+        self.phases.as_ref().map_or(times, |phases| phases.connections.lost + events)
     }
 }
 
@@ -134,7 +148,7 @@ mod tests {
     /// As in the table of operations, operations submitted before counting began are not counted.
     #[test]
     fn operations_are_counted_when_they_complete() {
-        let mut feed = EventFeed::new(true, false).expect("phases");
+        let mut feed = EventFeed::new(true, false, false).expect("phases");
         feed.enter(done(1_024 + 27, Some(1), 40));
         feed.enter(done(1_024 + 27, None, -104));
         feed.enter(done(0x1000 + 1_024 + 13, Some(1), 8));
@@ -149,7 +163,7 @@ mod tests {
     /// Flag 32 of an entry: the ring chooses the buffer.
     #[test]
     fn data_in_ring_buffers_are_counted_as_unseen() {
-        let mut feed = EventFeed::new(true, false).expect("phases");
+        let mut feed = EventFeed::new(true, false, false).expect("phases");
         feed.enter(done(0x1000 + 1_024 + 13, Some(1), 7));
         for result in [40, 0] {
             let mut received = done(1_024 + 27, Some(1), result);

@@ -31,7 +31,7 @@ pub(crate) struct Kernel {
     kinds: PerCpuHashMap<MapData, u64, u64>,
     operations: PerCpuArray<MapData, [u64; 2]>,
     totals: PerCpuArray<MapData, u64>,
-    /// The event of each call, if phases or a timeline were requested.
+    /// The event of each call, if phases, times or a timeline were requested.
     events: Option<EventStream>,
     ring: RingSupport,
     /// This process is in a nested pid namespace, so its process numbers differ from the kernel's.
@@ -218,6 +218,7 @@ impl Kernel {
         counts.processes = self.total(PROCESSES)?;
         if let Some(events) = &self.events {
             counts.by_phase = events.feed.by_phase();
+            counts.times = events.feed.times();
             counts.ring_by_phase = events.feed.ring_by_phase().filter(|_| counts.ring.is_some());
             counts.lost += events.lost(counts.total(), self.total(LOST_EVENTS)?);
         }
@@ -288,11 +289,12 @@ impl EventStream {
         self.is_behind = true;
     }
 
-    /// The number of events missing from the phases, given the number of calls and of lost events.
+    /// The number of events missing from phases and times, given the numbers of calls and of lost
+    /// events.
     /// It includes events still in the buffer, if the program calls faster than they are read.
     fn lost(&self, calls: u64, events: u64) -> u64 {
         let untaken = match self.is_behind {
-            true => calls.saturating_sub(self.feed.phased() + events),
+            true => calls.saturating_sub(self.feed.processed() + events),
             false => 0,
         };
         self.feed.lost(events + untaken)

@@ -8,6 +8,7 @@
 mod counter;
 
 mod arguments;
+mod call_times;
 mod call_totals;
 mod clock;
 mod connection_actions;
@@ -33,6 +34,7 @@ mod watch;
 
 pub mod report;
 
+pub use call_times::{CallTime, CallTimes};
 pub use clock::ClockShim;
 pub use cost::Cost;
 pub use counter::{BackendChoice, Counter, CounterOptions};

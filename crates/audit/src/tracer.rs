@@ -95,6 +95,7 @@ impl Tracer {
         counts.processes = book.processes;
         if let Some(feed) = &book.feed {
             counts.by_phase = feed.by_phase();
+            counts.times = feed.times();
             counts.lost += feed.lost(0);
         }
         counts

@@ -177,7 +177,12 @@ fn phases_of_a_client() {
 /// More calls than the buffer holds, which are not read meanwhile.
 #[test]
 fn lost_calls_are_reported() {
-    let scope = CounterOptions { method: BackendChoice::Kernel, phases: true, timeline: true };
+    let scope = CounterOptions {
+        method: BackendChoice::Kernel,
+        phases: true,
+        timeline: true,
+        ..CounterOptions::default()
+    };
     let mut command = peer("dd");
     command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=150000", "status=none"]);
     let counter = match Counter::start(command, scope) {

@@ -10,6 +10,7 @@ use super::compare::{ComparisonRow, RunComparison};
 use super::errno;
 use super::run::AuditRun;
 use super::waste::wastes;
+use crate::call_times::CallTime;
 use crate::cost::Cost;
 use crate::counts::{ByPhase, CallTally};
 use crate::timeline::{TimedCall, Timeline};
@@ -55,6 +56,8 @@ struct Figures {
     phases: Option<BTreeMap<&'static str, BTreeMap<String, JsonCalls>>>,
     /// Operations of io_uring by phase and name; `null` if they were not counted.
     ring_phases: Option<BTreeMap<&'static str, BTreeMap<String, JsonCalls>>>,
+    /// The time in calls and between them by name, if requested.
+    times: Option<BTreeMap<String, JsonTime>>,
     /// Events that were lost. If 0, the counts are exact.
     lost: u64,
     /// How many of them were calls of 32-bit programs.
@@ -73,6 +76,15 @@ struct Figures {
     load: Option<JsonLoad>,
     /// Each call in order, if requested.
     timeline: Option<Sequence>,
+}
+
+/// The time of the calls of one name, of all threads.
+#[derive(Clone, Debug, Serialize)]
+struct JsonTime {
+    /// Microseconds in the calls.
+    inside_us: f64,
+    /// Microseconds since the previous call of the thread.
+    before_us: f64,
 }
 
 /// A timeline.
@@ -256,6 +268,14 @@ impl Figures {
             clock_reads: counts.clock_reads,
             phases: counts.by_phase.as_ref().map(by_phase),
             ring_phases: counts.ring_by_phase.as_ref().map(by_phase),
+            times: counts.times.as_ref().map(|times| {
+                let us = |ns| Duration::from_nanos(ns).as_secs_f64() * 1e6;
+                let time = |(name, time): (&String, &CallTime)| {
+                    let (inside_us, before_us) = (us(time.inside_ns), us(time.before_ns));
+                    (name.clone(), JsonTime { inside_us, before_us })
+                };
+                times.iter().map(time).collect()
+            }),
             lost: counts.lost,
             foreign: counts.foreign,
             processes: counts.processes,
@@ -371,7 +391,7 @@ mod tests {
     /// The keys of the figures of each program.
     const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign \
                            groups load lost phases processes ring ring_phases ring_unknown \
-                           threads timeline unit waste";
+                           threads timeline times unit waste";
 
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()
@@ -441,8 +461,8 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        let keys =
-            "unit ring clock_reads phases ring_phases load cost timeline compared_with exceeded";
+        let keys = "unit ring clock_reads phases ring_phases times load cost timeline \
+                    compared_with exceeded";
         for key in keys.split(' ') {
             assert_eq!(value[key], Value::Null, "{key}");
         }

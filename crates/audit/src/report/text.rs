@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::errno;
+use super::group::CallGroup;
 use super::run::{AuditRun, LoadSummary, by_frequency};
 use super::sequence;
 use super::table::{TextTable, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
+use crate::call_times::{CallTime, CallTimes};
 use crate::counts::{CallCounts, CallTally, ConnectionPhase, CountingBackend};
 use crate::kinds::UNSEEN;
 
@@ -58,10 +60,16 @@ impl AuditRun {
         let mut all = CallTally::default();
         self.counts.calls.values().for_each(|tally| all.add(tally));
         let calls = by_frequency(&self.counts.calls).into_iter().chain([("all", &all)]);
-        let mut text = self.table("system call", calls);
+        let times = self.counts.times.clone().map(|mut times| {
+            let mut all = CallTime::default();
+            times.values().for_each(|time| all.add(*time));
+            times.insert("all".to_owned(), all);
+            times
+        });
+        let mut text = self.table("system call", calls, &times.unwrap_or_default());
         if let Some(ring) = self.counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
             text.push('\n');
-            text += &self.table("io_uring", by_frequency(ring));
+            text += &self.table("io_uring", by_frequency(ring), &CallTimes::new());
         }
         text
     }
@@ -70,17 +78,27 @@ impl AuditRun {
         &self,
         what: &str,
         rows: impl IntoIterator<Item = (&'t str, &'t CallTally)>,
+        times: &CallTimes,
     ) -> String {
         let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
-        let mut table =
-            TextTable::new([what, &per, "per 10,000", "in total", "EAGAIN", "errors", "bytes"]);
+        let mut table = TextTable::new([
+            what,
+            &per,
+            "per 10,000",
+            "in total",
+            "EAGAIN",
+            "errors",
+            "bytes",
+            "us inside",
+            "us before",
+        ]);
         for (name, tally) in rows {
-            table.row(self.cells(name, tally));
+            table.row(self.cells(name, tally, times.get(name).copied()));
         }
         table.text()
     }
 
-    fn cells(&self, name: &str, tally: &CallTally) -> [String; 7] {
+    fn cells(&self, name: &str, tally: &CallTally, time: Option<CallTime>) -> [String; 9] {
         let eagain = tally.errors.get(&errno::EAGAIN).copied().unwrap_or(0);
         let per = |scale: f64, decimals: usize| match &self.unit {
             Some(unit) => format!("{:.decimals$}", unit.share(tally.count) * scale),
@@ -94,7 +112,38 @@ impl AuditRun {
             unless_zero(eagain),
             unless_zero(tally.failed() - eagain),
             unless_zero(tally.bytes),
+            time.map_or(String::new(), |time| self.micros(time.inside_ns)),
+            time.map_or(String::new(), |time| self.micros(time.before_ns)),
         ]
+    }
+
+    /// Microseconds of each unit; without a unit, in total.
+    fn micros(&self, ns: u64) -> String {
+        match &self.unit {
+            Some(unit) => format!("{:.2}", unit.share(ns) / 1e3),
+            None => grouped(ns / 1_000),
+        }
+    }
+
+    /// The sums of times, if they were requested.
+    fn times(&self) -> String {
+        let Some(times) = &self.counts.times else { return String::new() };
+        let (mut all, mut waits) = (CallTime::default(), 0);
+        for (name, time) in times {
+            all.add(*time);
+            // A ring is entered to execute operations, too.
+            if CallGroup::of(name) == CallGroup::Wait && !name.starts_with("io_uring") {
+                waits += time.inside_ns;
+            }
+        }
+        let each = self.unit.as_ref().map_or(String::new(), |unit| format!(" per {}", unit.noun()));
+        let line = format!(
+            "in calls {} us, without waits {} us; between calls {} us{each}",
+            self.micros(all.inside_ns),
+            self.micros(all.inside_ns - waits),
+            self.micros(all.before_ns)
+        );
+        field("time", &line)
     }
 
     /// The lines below the table.
@@ -111,7 +160,7 @@ impl AuditRun {
             none if none.is_empty() => "none".to_owned(),
             groups => groups + &each,
         };
-        let mut text = field("by group", &groups);
+        let mut text = self.times() + &field("by group", &groups);
         let ring = counts.ring.iter().flatten();
         let ring = ring.map(|(name, tally)| (format!("io_uring {name}"), tally));
         let calls = counts.calls.iter().map(|(name, tally)| (name.clone(), tally));
@@ -138,7 +187,11 @@ impl AuditRun {
                 0 => String::new(),
                 foreign => format!("; {} of a 32-bit program", counted(foreign, "call")),
             };
-            let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
+            let what = match (counts.by_phase.is_some(), counts.times.is_some()) {
+                (true, _) => ", or those of phases,",
+                (false, true) => ", or the times,",
+                (false, false) => "",
+            };
             let line = format!("{lost}: the true counts{what} are higher by as many{foreign}");
             text += &field("lost", &line);
         }
@@ -396,6 +449,36 @@ request; 20 ns for each of other programs
     Reads that found no data. Read after an event only, and stop after a read that did not fill
     its buffer: the socket is empty.
 "
+        );
+    }
+
+    #[test]
+    fn times_are_columns_and_a_line() {
+        let mut run = run(100, &[("recvfrom", 200), ("epoll_wait", 50)]);
+        run.counts.calls.get_mut("recvfrom").unwrap().bytes = 800;
+        let time = |inside_ns, before_ns| CallTime { inside_ns, before_ns };
+        let times = [("recvfrom", time(150_000, 40_000)), ("epoll_wait", time(2_000_000, 9_000))];
+        run.counts.times = Some(times.map(|(name, time)| (name.to_owned(), time)).into());
+        let text = run.text();
+        let (table, below) = text.split_once("\n  time").unwrap();
+        assert!(
+            table.ends_with(
+                "\
+  system call     per request  per 10,000  in total     bytes  us inside  us before
+  recvfrom             2.0000     20000.0       200       800       1.50       0.40
+  epoll_wait           0.5000      5000.0        50                20.00       0.09
+  all                  2.5000     25000.0       250       800      21.50       0.49
+"
+            ),
+            "{table}"
+        );
+        let line = "in calls 21.50 us, without waits 1.50 us; between calls 0.49 us per request";
+        assert_eq!(below.lines().next().unwrap().trim(), line);
+        run.unit = None;
+        assert!(
+            run.text().contains("without waits 150 us; between calls 49 us\n"),
+            "{}",
+            run.text()
         );
     }
 

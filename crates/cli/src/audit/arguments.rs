@@ -93,6 +93,10 @@ pub(crate) struct AuditArguments {
     #[arg(long)]
     phases: bool,
 
+    /// Add the time in system calls and between them, in microseconds per unit
+    #[arg(long)]
+    times: bool,
+
     /// List calls in order: with a load, those of N further requests on one connection
     /// (default: 1); without one, the first N calls (default: 100)
     #[arg(
@@ -198,7 +202,8 @@ impl AuditArguments {
             CounterChoice::Ebpf => BackendChoice::Kernel,
             CounterChoice::Ptrace => BackendChoice::Trace,
         };
-        CounterOptions { method, phases: self.phases, timeline: self.timeline.is_some() }
+        let (phases, times, timeline) = (self.phases, self.times, self.timeline.is_some());
+        CounterOptions { method, phases, times, timeline }
     }
 
     /// The command, and the second one after another `--`, if any.
