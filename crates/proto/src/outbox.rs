@@ -148,10 +148,13 @@ impl Outbox {
     pub(crate) fn mark(&mut self, stream: StreamId, unsent: u64) {
         debug_assert!(unsent <= self.size(), "a mark ends at a queued byte");
         let queue = self.queue.get_or_insert_with(spare::take);
-        queue.marks.push_back(EndMark { stream, end: queue.sent + unsent });
+        let end = queue.sent + unsent;
+        // Usually behind all others: only a message that was reset ends in front of other bytes.
+        let at = queue.marks.iter().rposition(|mark| mark.end <= end).map_or(0, |last| last + 1);
+        queue.marks.insert(at, EndMark { stream, end });
     }
 
-    /// The next stream whose mark was passed, in the order of the marks.
+    /// The next stream whose mark was passed, in the order of the marked bytes.
     pub(crate) fn poll_marked(&mut self) -> Option<StreamId> {
         let queue = self.queue.as_deref_mut()?;
         let sent = queue.sent;
@@ -354,6 +357,21 @@ mod tests {
         assert_eq!((outbox.poll_marked(), outbox.poll_marked()), (Some(StreamId(3)), None));
         outbox.sent(4);
         assert!(outbox.queue.is_none(), "an idle connection holds no memory");
+    }
+
+    /// A mark was reported only behind those that were made before it.
+    #[test]
+    fn marks_are_reported_in_the_order_of_their_bytes() {
+        let mut outbox = Outbox::default();
+        outbox.push(Bytes::from_static(b"0123456789").into());
+        outbox.mark(StreamId(1), 10);
+        outbox.mark(StreamId(3), 4);
+        outbox.mark(StreamId(5), 4);
+        outbox.sent(4);
+        assert_eq!(outbox.poll_marked(), Some(StreamId(3)));
+        assert_eq!((outbox.poll_marked(), outbox.poll_marked()), (Some(StreamId(5)), None));
+        outbox.sent(6);
+        assert_eq!((outbox.poll_marked(), outbox.poll_marked()), (Some(StreamId(1)), None));
     }
 
     /// With a slow reader and a queue that was never empty, all sent bytes stayed in memory.
