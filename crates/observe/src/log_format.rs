@@ -214,6 +214,9 @@ fn put(out: &mut Vec<u8>, args: std::fmt::Arguments<'_>) {
 /// with `...`.
 pub const FIELD_SIZE_MAX: usize = 2048;
 
+// What the server has truncated is marked, too.
+const _: () = assert!(FIELD_SIZE_MAX < RequestSummary::KEPT_SIZE_MAX);
+
 /// Maximum size of a line: five fields and an error with five bytes for each byte, and the rest.
 pub(crate) const LINE_SIZE_MAX: usize = 6 * (FIELD_SIZE_MAX * 5 + 3) + 1024;
 

@@ -61,6 +61,11 @@ impl Exchanges {
         self.iter().any(|state| state.stream == stream)
     }
 
+    /// True if the response of `stream` is complete and not sent.
+    pub(crate) fn is_kept(&self, stream: StreamId) -> bool {
+        self.iter().any(|state| state.stream == stream && state.over)
+    }
+
     /// True if an exchange is in progress.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.iter().any(|state| !state.over)

@@ -228,13 +228,14 @@ impl<H: Handler> HandlerApp<H> {
         code: ErrorCode,
         unsent: u64,
     ) {
+        let is_framed = unsent == 0 && call.session.exchanges.is_kept(stream);
+        // Framed bytes are sent despite the reset.
+        if is_framed && call.reply.unsent_message(stream) > 0 {
+            return;
+        }
         // Without a state the response was complete.
         let Some(mut state) = call.session.exchanges.take_any(stream) else { return };
-        if state.over && unsent == 0 {
-            // All of it is framed, and framed bytes are still sent.
-            if call.reply.unsent_message(stream) > 0 {
-                return call.session.exchanges.insert(state);
-            }
+        if is_framed {
             return self.server.close(call.context.now, call.session, state, None, true);
         }
         state.sent = state.sent.saturating_sub(unsent);

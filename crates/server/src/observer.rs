@@ -83,10 +83,12 @@ pub struct ExchangeSummary<'a> {
     pub id: RequestId,
     /// The status of the response; 0 if there was none.
     pub status: u16,
-    /// Body bytes sent to the socket or its TLS; 0 for HEAD. If the client closed or reset the
-    /// stream, at most those. A body of up to 16 KiB counts as sent when it is complete.
+    /// Body bytes sent to the socket or its TLS; 0 for HEAD. A body of up to 16 KiB counts as sent
+    /// when it is complete; so do, over HTTP/2, the frames of a stream that were queued when the
+    /// client reset it (at most 512 KB).
     pub bytes: u64,
-    /// From the head of the request until the whole response is sent.
+    /// From the head of the request until the whole response is sent, or queued if its body has up
+    /// to 16 KiB.
     pub duration: Duration,
     /// False if the client closed before all of it was sent, or the response was abandoned.
     pub complete: bool,
@@ -140,6 +142,13 @@ impl<'a> RequestSummary<'a> {
     }
 }
 
+impl RequestSummary<'_> {
+    /// The most bytes of each part that are kept while an exchange outlives the head of its
+    /// request, as most do whose response is larger than 16 KiB. Without a limit, the unsent
+    /// responses of a connection would hold as many copies of long fields.
+    pub const KEPT_SIZE_MAX: usize = 2_560;
+}
+
 /// An owned copy, for an exchange that outlives its head.
 #[derive(Debug)]
 pub(crate) struct OwnedRequestSummary {
@@ -154,13 +163,16 @@ pub(crate) struct OwnedRequestSummary {
 impl OwnedRequestSummary {
     pub(crate) fn of(request: &Request<'_>) -> Self {
         let summary = RequestSummary::of(request);
+        let kept = |text: &[u8]| -> Box<[u8]> {
+            text[..text.len().min(RequestSummary::KEPT_SIZE_MAX)].into()
+        };
         Self {
-            method: summary.method.into(),
-            target: summary.target.into(),
+            method: kept(summary.method),
+            target: kept(summary.target),
             version: summary.version,
-            referer: summary.referer.map(Into::into),
-            user_agent: summary.user_agent.map(Into::into),
-            client_id: summary.client_id.map(Into::into),
+            referer: summary.referer.map(kept),
+            user_agent: summary.user_agent.map(kept),
+            client_id: summary.client_id.map(kept),
         }
     }
 
@@ -189,5 +201,28 @@ pub struct RequestId {
 impl std::fmt::Display for RequestId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:016x}{:016x}", self.server, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulmar_proto::HeaderBuf;
+
+    use super::*;
+
+    /// The 128 responses of one connection kept 4 MB of long fields.
+    #[test]
+    fn kept_requests_are_truncated() {
+        let (long, most) = (vec![b'x'; 10_000], RequestSummary::KEPT_SIZE_MAX);
+        let mut headers = HeaderBuf::new();
+        for name in ["Referer", "User-Agent", "X-Request-Id"] {
+            headers.push(name, &long).expect("a valid field");
+        }
+        let request = Request::new(b"GET", &long, headers.as_headers());
+        let owned = OwnedRequestSummary::of(&request);
+        let kept = owned.as_summary();
+        let fields = [kept.referer, kept.user_agent, kept.client_id].map(|it| it.map(<[u8]>::len));
+        assert_eq!((kept.target.len(), fields), (most, [Some(most); 3]));
+        assert_eq!(kept.method, b"GET");
     }
 }
