@@ -4,7 +4,7 @@
 //! has the same key except for the host, is connected to an address of the origin's name, and has a
 //! certificate with this name. It remains the other origin's connection. The coalesced origin keeps
 //! its own queue, limits and connections; it is only another source of transfers. It remains
-//! coalesced until the connection closes, or a response is 421.
+//! coalesced until the connection closes, a response is 421, or its own connection speaks HTTP/1.1.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;

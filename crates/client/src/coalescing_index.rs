@@ -21,7 +21,7 @@ pub(crate) struct CoalescingIndex {
     by_hash: HashMap<u64, IndexList, BuildHasherDefault<AsHashed>>,
     listed: ListPool,
     /// The origins of each connection that serves several: its own, and those that are coalesced
-    /// onto it. The first one has the next turn.
+    /// onto it, or were until a 421. The first one has the next turn.
     origins: HashMap<u32, VecDeque<usize>>,
 }
 

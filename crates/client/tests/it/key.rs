@@ -191,7 +191,6 @@ proptest! {
     }
 }
 
-/// One pair for each knob: none is forgotten by chance.
 /// Over TLS, HTTP/2 is negotiated if ALPN has it. HTTP/2 has no upgrade.
 #[test]
 fn protocol_of_the_key_follows_tls_and_upgrade() {
@@ -218,6 +217,7 @@ fn protocol_of_the_key_follows_tls_and_upgrade() {
     }
 }
 
+/// One pair for each knob: none is forgotten by chance.
 #[test]
 fn every_single_difference_prevents_reuse() {
     let plain = Knobs {
