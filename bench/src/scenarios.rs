@@ -12,6 +12,7 @@ mod idle_streams;
 mod instructions;
 mod loops;
 mod memory;
+mod pipelining;
 mod proxies;
 mod responses;
 mod servers;
@@ -58,6 +59,7 @@ pub(crate) fn all() -> Vec<BenchScenario> {
         guessing::SCENARIOS,
         idle_streams::SCENARIOS,
         hiper::SCENARIOS,
+        pipelining::SCENARIOS,
         transfers::SCENARIOS,
         capi::SCENARIOS,
         bulk::SCENARIOS,

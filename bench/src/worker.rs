@@ -4,6 +4,7 @@
 //! server its port.
 
 mod among;
+mod delay;
 mod flags;
 mod idle;
 mod in_memory;
@@ -35,6 +36,7 @@ pub(crate) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
     let flags = WorkerFlags::parse(words)?;
     let value = match name.as_str() {
         "among" => among::run(&flags)?,
+        "delay" => return delay::run(&flags),
         "idle" => idle::run(&flags)?,
         "in-memory" => in_memory::run(&flags)?,
         "pulse" => return pulse::run(&flags),

@@ -94,6 +94,19 @@ fn each_event_system_waits_once_for_an_event() {
     assert!(page.contains("<svg") && page.contains("<polyline"), "{page}");
 }
 
+#[test]
+fn pipelined_requests_share_a_round_trip() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["pipelining", "-d", "10ms", "-r", "1", "--json", "r.json"];
+    let output = bench(dir.path(), &[], &arguments).current_dir(dir.path()).output().unwrap();
+    let report = json(&dir.path().join("r.json"));
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["failure"], Value::Null, "{outcome} {}", text(&output.stderr));
+    let trips = row(outcome, "Round trips per request", "100 ms");
+    assert!(figure(&trips, "fulmar, one at a time") > 0.9, "{trips:?}");
+    assert!(figure(&trips, "fulmar") < 0.3, "{trips:?}");
+}
+
 /// The figures of a row.
 fn values(row: &Value) -> Vec<f64> {
     row["cells"].as_array().unwrap().iter().filter_map(|cell| cell["value"].as_f64()).collect()

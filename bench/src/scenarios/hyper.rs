@@ -9,7 +9,7 @@ use crate::lab::{CPeer, Lab};
 use crate::report::{FULMAR, Metric, Sheet, grouped, higher, lower, neutral};
 use crate::servers::{BenchServer, Wrapper};
 
-const PROGRAMS: SidePrograms =
+pub(super) const PROGRAMS: SidePrograms =
     SidePrograms { epoll: CPeer::LIBCURL, libevent: CPeer::LIBCURL_LIBEVENT, worker: "transfers" };
 
 const SIDES: [ClientSide; 10] = [

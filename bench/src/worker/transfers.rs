@@ -62,8 +62,11 @@ fn protocol(flags: &WorkerFlags) -> Result<Protocol, Box<dyn Error>> {
 /// Runs the client of bench/README.md; `allocations` returns the allocations so far.
 pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value, Box<dyn Error>> {
     let (mode, clients) = (mode(flags)?, flags.need::<usize>("--clients")?);
+    let pipelining = flags.get("--pipeline")?.unwrap_or(1);
     sys::raise_descriptors()?;
     let config = Config {
+        pipelining,
+        per_host_max: connections_of(clients, pipelining),
         connections_max: usize::MAX,
         idle_max: usize::MAX,
         connect_timeout: Some(CONNECT_TIMEOUT),
@@ -86,7 +89,7 @@ pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value
             return Err("--clients is more than the streams of a connection".into());
         }
         Protocol::Http2 => 1,
-        _ => clients,
+        _ => connections_of(clients, pipelining),
     };
     let transfers = Transfers::new(requests, mode, clients, connections);
     let client = Client::new(sys::now(), sys::wall_clock(), transfers, config);
@@ -104,6 +107,11 @@ pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value
         0 => Ok(after.since(&before)),
         count => Err(format!("{count} errors, the first: {}", transfers.failure()).into()),
     }
+}
+
+/// The connections of so many transfers, each with `depth` of them.
+fn connections_of(clients: usize, depth: u32) -> usize {
+    clients.div_ceil(usize::try_from(depth).unwrap_or(usize::MAX).max(1))
 }
 
 /// N transfers at a time, from the first response of the last of them.
