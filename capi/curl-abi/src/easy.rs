@@ -224,12 +224,12 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
         // SAFETY: by the contract.
         InfoValue::Pointer(pointer) => unsafe { to.cast::<*mut c_void>().write(pointer.0) },
         InfoValue::TlsSession => {
-            let session = std::ptr::from_ref(&known.tls_session);
+            let session = std::ptr::from_ref(&known.returned().tls_session);
             // SAFETY: by the contract.
             unsafe { to.cast::<*const CurlTlsSession>().write(session) };
         }
         InfoValue::Certificates => {
-            let certificates = std::ptr::from_ref(&known.certificates);
+            let certificates = std::ptr::from_ref(&known.returned().certificates);
             // SAFETY: by the contract.
             unsafe { to.cast::<*const CurlCertificates>().write(certificates) };
         }
@@ -240,7 +240,7 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
 fn keep(known: &CurlHandle, info: c_int, text: &[u8]) -> *const c_char {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     let text = CString::new(&text[..end]).expect("it was cut before a NUL");
-    let mut strings = known.strings.borrow_mut();
+    let mut strings = known.returned().strings.borrow_mut();
     let kept = strings.entry(info).or_default();
     if *kept != text {
         *kept = text; // an equal one stays where it is

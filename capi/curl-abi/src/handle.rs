@@ -1,6 +1,6 @@
 //! Handles as C has them: an address, whose first word says what is there.
 
-use std::cell::{RefCell, UnsafeCell};
+use std::cell::{OnceCell, RefCell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +18,12 @@ use crate::tls_info::{CurlCertificates, CurlTlsSession};
 pub struct CurlHandle {
     magic: u32,
     pub(crate) easy: Rc<Easy>,
+    returned: OnceCell<Box<ReturnedMemory>>,
+}
+
+/// What functions have returned the addresses of. Many handles have none of it.
+#[derive(Debug)]
+pub(crate) struct ReturnedMemory {
     /// Strings that `curl_easy_getinfo` has returned, by their number.
     pub(crate) strings: RefCell<BTreeMap<i32, CString>>,
     /// What `CURLINFO_TLS_SSL_PTR` points to.
@@ -55,22 +61,27 @@ impl CurlHandle {
             drop(unsafe { Box::from_raw(place) });
             return std::ptr::null_mut();
         };
-        let handle = Self {
-            magic: EASY_MAGIC,
-            easy,
-            strings: RefCell::default(),
-            tls_session: CurlTlsSession::default(),
-            certificates: CurlCertificates::default(),
-            header: UnsafeCell::new(CurlHeader::none()),
-        };
+        let handle = Self { magic: EASY_MAGIC, easy, returned: OnceCell::new() };
         // SAFETY: the allocation is ours, and not initialized yet.
         let handle = unsafe { (*place).write(handle) };
         std::ptr::from_mut(handle)
     }
 
+    /// Keeps what a function returns the address of.
+    pub(crate) fn returned(&self) -> &ReturnedMemory {
+        self.returned.get_or_init(|| {
+            Box::new(ReturnedMemory {
+                strings: RefCell::default(),
+                tls_session: CurlTlsSession::default(),
+                certificates: CurlCertificates::default(),
+                header: UnsafeCell::new(CurlHeader::none()),
+            })
+        })
+    }
+
     /// Keeps a header until the next one, and returns its address.
     pub(crate) fn keep_header(&self, header: CurlHeader) -> *const CurlHeader {
-        let kept = self.header.get();
+        let kept = self.returned().header.get();
         // SAFETY: only the application has its address.
         unsafe { kept.write(header) };
         kept

@@ -128,7 +128,8 @@ impl MultiHandle {
 impl Drop for MultiHandle {
     fn drop(&mut self) {
         // SAFETY: the handle is alive, and not used any more.
-        assert_eq!(unsafe { curl_multi_cleanup(self.0) }, 0);
+        let code = unsafe { curl_multi_cleanup(self.0) };
+        assert!(code == 0 || thread::panicking(), "{code}");
     }
 }
 
@@ -195,9 +196,9 @@ fn memory_of_a_performed_handle_is_bounded() {
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 6\r\n\r\nhello\n";
 const CONNECTIONS_MAX: usize = 128;
 /// Of a transfer with a handle that was used before, and with a new one.
-const ALLOCATIONS_MAX: [usize; 2] = [20, 28];
-const WAITING_SIZE_MAX: usize = 2_300;
-const PERFORMED_SIZE_MAX: usize = 15_600;
+const ALLOCATIONS_MAX: [usize; 2] = [18, 26];
+const WAITING_SIZE_MAX: usize = 2_048;
+const PERFORMED_SIZE_MAX: usize = 13 * 1024;
 const CURLOPT_URL: c_int = 10_002;
 const CURLOPT_WRITEFUNCTION: c_int = 20_011;
 const CURLOPT_NOPROXY: c_int = 10_177;

@@ -76,6 +76,7 @@ impl EasyState {
         let is_plain = matches!(self.options.request, RequestKind::Get | RequestKind::Head);
         is_plain
             && self.share.is_none()
+            && values.bytes(Id::XOAUTH2_BEARER).is_none()
             && self.cookies.is_unused()
             && self.hsts.is_unused()
             // That of CURLOPT_PIPEWAIT depends on the multi handle.

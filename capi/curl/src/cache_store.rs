@@ -3,6 +3,7 @@
 use crate::altsvc::{AltCache, AltProtocol};
 use crate::cookie_store::parse_date;
 use crate::hsts::HstsCache;
+use crate::rare::ConstDefault;
 
 /// What an easy handle knows of hosts that need HTTPS.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,11 @@ pub(crate) struct EasyHsts {
     pub(crate) source: HstsSource,
     /// The next request was to be one without TLS; verbose output reports it.
     pub(crate) has_switched: bool,
+}
+
+impl ConstDefault for EasyHsts {
+    const DEFAULT: &'static Self =
+        &Self { files: Vec::new(), loaded: None, source: HstsSource::Off, has_switched: false };
 }
 
 /// Where the cache of an easy handle is.

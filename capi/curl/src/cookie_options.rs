@@ -11,6 +11,7 @@ use crate::cookie_store::{CookieSource, EasyCookies, parse_date};
 use crate::cookies::{CookieCommand, CookieEngine};
 use crate::handles::{Easy, EasyState};
 use crate::option::OptionId as Id;
+use crate::rare::Rare;
 use crate::share_kind::SharedKind;
 use crate::stamp::unix_time;
 use crate::values::CPointer;
@@ -160,13 +161,16 @@ impl Easy {
 impl EasyState {
     /// The cookies of a copy of the handle: an engine without cookies, if there is one. Until a
     /// file is loaded or a jar is set, it sends and stores none.
-    pub(crate) fn copied_cookies(&mut self) -> EasyCookies {
+    pub(crate) fn copied_cookies(&mut self) -> Rare<EasyCookies> {
+        if self.cookies.changed().is_none() {
+            return Rare::default();
+        }
         let mut copy = EasyCookies { files: self.cookies.files.clone(), ..EasyCookies::default() };
         if !self.cookies.is_off() {
             copy.source = CookieSource::Own(Box::new(CookieEngine::new(parse_date)));
             self.cookies.is_enabled = true; // that of the original, as in libcurl
         }
-        copy
+        Rare::of(copy)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cookies::CookieEngine;
 use crate::date::getdate;
+use crate::rare::ConstDefault;
 
 /// What an easy handle knows of cookies.
 #[derive(Debug, Default)]
@@ -13,6 +14,11 @@ pub(crate) struct EasyCookies {
     pub(crate) is_enabled: bool,
     /// The host of the current request's custom `Host` field.
     pub(crate) host: Option<Vec<u8>>,
+}
+
+impl ConstDefault for EasyCookies {
+    const DEFAULT: &'static Self =
+        &Self { files: Vec::new(), source: CookieSource::Off, is_enabled: false, host: None };
 }
 
 /// Where the cookies of an easy handle are.

@@ -88,8 +88,12 @@ impl Easy {
         state.options = EasyOptions::default();
         state.auth = AuthState::default();
         (state.request, state.info) = Default::default();
-        state.cookies.files.clear();
-        state.hsts.files.clear();
+        if let Some(cookies) = state.cookies.changed() {
+            cookies.files.clear();
+        }
+        if let Some(hsts) = state.hsts.changed() {
+            hsts.files.clear();
+        }
     }
 
     /// Releases what the handle uses together with others, before its end

@@ -55,6 +55,7 @@ pub(crate) struct Membership {
     pub(crate) number: Cell<usize>,
     pub(crate) is_pending: Cell<bool>,
     pub(crate) is_running: Cell<bool>,
+    pub(crate) is_updated: Cell<bool>,
     pub(crate) has_message: Cell<bool>,
     /// It was freed within a callback.
     pub(crate) is_closed: Cell<bool>,
@@ -68,10 +69,10 @@ pub(crate) struct EasyState {
     pub(crate) info: Rare<TransferInfo>,
     pub(crate) auth: AuthState,
     /// The header lines of the last transfer.
-    pub(crate) headers: HeaderList,
+    pub(crate) headers: Rare<HeaderList>,
     pub(crate) transfer: Option<Box<EasyTransfer>>,
-    pub(crate) cookies: EasyCookies,
-    pub(crate) hsts: EasyHsts,
+    pub(crate) cookies: Rare<EasyCookies>,
+    pub(crate) hsts: Rare<EasyHsts>,
     /// `None`: no option of alternative services was set.
     pub(crate) alt: Option<Box<EasyAltServices>>,
     /// The last connection can be used again.

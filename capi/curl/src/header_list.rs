@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString};
 
 use crate::code::HeaderCode;
+use crate::rare::ConstDefault;
 
 /// Where a line comes from (`CURLH_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,11 @@ struct ListedHeader {
     value: CString,
     origin: u32,
     request: i32,
+}
+
+impl ConstDefault for HeaderList {
+    const DEFAULT: &'static Self =
+        &Self { lines: Vec::new(), received: Vec::new(), bytes: Vec::new(), requests: 0 };
 }
 
 impl HeaderList {

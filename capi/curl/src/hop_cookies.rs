@@ -98,7 +98,9 @@ impl Easy {
 /// Keeps the host of a custom `Host` field, if the request has that field. A request without it has
 /// the cookies of its own host.
 fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
-    state.cookies.host = None;
+    if let Some(cookies) = state.cookies.changed() {
+        cookies.host = None;
+    }
     let Some(transfer) = &state.transfer else { return };
     let Some(line) = custom.find("Host").filter(|_| transfer.has_first_host()) else { return };
     let value = line[b"Host:".len()..].trim_ascii();

@@ -67,7 +67,7 @@ impl Multi {
         let differs = !end.0.eq_ignore_ascii_case(&host) || end.1 != port;
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
-                transfer.connect_to = differs.then_some(end);
+                transfer.connect_to = differs.then(|| Box::new(end));
                 transfer.route.tunnels |= differs && transfer.route.http.is_some();
             }
         });
@@ -92,7 +92,7 @@ impl Multi {
                 }
             })?;
             if transfer.route.http.is_none() {
-                let end = transfer.connect_to.as_ref();
+                let end = transfer.connect_to.as_deref();
                 options.connect_to = end.map(|(host, port)| (host.as_str().into(), *port));
             }
             let Some(socks) = &transfer.route.socks else { return Ok(()) };

@@ -335,7 +335,9 @@ impl Multi {
 impl EasyState {
     /// Forgets what is known of the last transfer.
     fn forget_last(&mut self) {
-        self.headers.clear();
+        if let Some(headers) = self.headers.changed() {
+            headers.clear();
+        }
         (self.request, self.info) = Default::default();
     }
 

@@ -61,7 +61,7 @@ impl EasyState {
     }
 
     fn with_hsts<T>(&mut self, act: impl FnOnce(&mut HstsCache) -> T) -> Option<T> {
-        match &mut self.hsts.source {
+        match &mut self.hsts.changed()?.source {
             HstsSource::Off => None,
             HstsSource::Own(cache) => Some(act(cache)),
             HstsSource::Shared => {
@@ -142,7 +142,8 @@ impl Easy {
     /// Reports that the request that is about to be sent goes out with HTTPS instead.
     pub(crate) fn note_switch(&self, border: &dyn CBorder) {
         let url = self.with_state(|state| {
-            let has_switched = std::mem::take(&mut state.hsts.has_switched);
+            let hsts = state.hsts.changed();
+            let has_switched = hsts.is_some_and(|it| std::mem::take(&mut it.has_switched));
             has_switched.then(|| state.request.url.clone())
         });
         if let Some(url) = url {
@@ -178,7 +179,9 @@ impl Easy {
     pub(crate) fn copy_hsts(&self, copy: &Self, border: &dyn CBorder) {
         let is_off = self.with_state(|state| matches!(state.hsts.source, HstsSource::Off));
         let files = self.with_state(|state| state.hsts.files.clone());
-        copy.with_state(|state| state.hsts.files = files);
+        if !files.is_empty() {
+            copy.with_state(|state| state.hsts.files = files);
+        }
         if is_off {
             return;
         }

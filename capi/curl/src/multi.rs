@@ -486,7 +486,7 @@ pub(crate) fn new_reactor() -> Reactor<Client<EventQueue>, ExternalLoop> {
     let client = Client::new(sys::now(), sys::wall_clock(), EventQueue::default(), config);
     let mut reactor = Reactor::new(client, ExternalLoop::lingering());
     reactor.hand_over_sockets();
-    reactor.set_resolver(Box::new(fulmar_names::Names::new(fulmar_names::Options::default())));
+    reactor.make_resolver(|| Box::new(fulmar_names::Names::new(fulmar_names::Options::default())));
     reactor
 }
 

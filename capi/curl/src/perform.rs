@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fulmar_drive::ReceiveMemory;
+use fulmar_drive::TurnMemory;
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
@@ -45,7 +45,7 @@ impl Easy {
         result
     }
 
-    /// In the receive memory of the thread: a handle keeps none when its transfer has ended.
+    /// In the memory of the thread: a handle keeps none when its transfer has ended.
     fn perform_in(
         self: &Rc<Self>,
         multi: &Rc<Multi>,
@@ -136,7 +136,7 @@ impl Multi {
 
 thread_local! {
     /// A transfer in a callback of another one finds it empty.
-    static MEMORY: Cell<ReceiveMemory> = Cell::default();
+    static MEMORY: Cell<TurnMemory> = Cell::default();
 }
 
 const PAUSE_RECV: i32 = 1;

@@ -13,6 +13,11 @@ pub(crate) trait ConstDefault: Default + 'static {
 }
 
 impl<T> Rare<T> {
+    /// A changed value.
+    pub(crate) fn of(value: T) -> Self {
+        Self(Some(Box::new(value)))
+    }
+
     /// The value, if it was changed.
     pub(crate) fn changed(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()

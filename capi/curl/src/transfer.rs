@@ -54,7 +54,7 @@ pub(crate) struct EasyTransfer {
     pub(crate) response: Rare<HopResponse>,
     pub(crate) progress: Rare<ProgressState>,
     /// Host and port of `CURLOPT_CONNECT_TO`, if they are not those of the URL.
-    pub(crate) connect_to: Option<(String, u16)>,
+    pub(crate) connect_to: Option<Box<(String, u16)>>,
     /// When its speeds are to be checked.
     pub(crate) check_at: Option<Instant>,
     pub(crate) download: Rare<DownloadState>,
@@ -103,7 +103,7 @@ impl EasyTransfer {
 
     /// The host and port that it leads to at last: those of the URL, or of `CURLOPT_CONNECT_TO`.
     pub(crate) fn end(&self) -> (&str, u16) {
-        match &self.connect_to {
+        match self.connect_to.as_deref() {
             Some((host, port)) => (host, *port),
             None => (&self.target.host, self.target.port),
         }

@@ -25,20 +25,27 @@ impl Multi {
                 || values.is_on(Id::MAX_SEND_SPEED_LARGE)
         });
         if is_updated {
-            self.updated.borrow_mut().push(Rc::clone(easy));
+            self.list_updated(easy);
         }
+    }
+
+    fn list_updated(&self, easy: &Rc<Easy>) {
+        easy.membership.is_updated.set(true);
+        self.updated.borrow_mut().push(Rc::clone(easy));
     }
 
     /// The exchange has ended while the application has paused: from now on its timeout is checked
     /// here.
     pub(crate) fn note_held(&self, easy: &Rc<Easy>) {
         self.forget_updated(easy);
-        self.updated.borrow_mut().push(Rc::clone(easy));
+        self.list_updated(easy);
     }
 
     /// A transfer has ended.
     pub(crate) fn forget_updated(&self, easy: &Rc<Easy>) {
-        self.updated.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        if easy.membership.is_updated.take() {
+            self.updated.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
+        }
     }
 
     /// When the next check of a transfer is due.
@@ -50,6 +57,9 @@ impl Multi {
     /// Updates all transfers, or those whose check is due.
     pub(crate) fn update_all(&self, only_due: bool, border: &dyn CBorder) {
         let updated: Vec<_> = self.updated.borrow().clone();
+        if updated.is_empty() {
+            return;
+        }
         let now = sys::now();
         for easy in updated {
             let is_chosen = easy.with_state(|state| match &state.transfer {
@@ -64,8 +74,7 @@ impl Multi {
 
     /// Updates a transfer, which ends if the callback demands that, or if it is too slow.
     pub(crate) fn update_or_finish(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
-        let is_updated = self.updated.borrow().iter().any(|it| Rc::ptr_eq(it, easy));
-        if !is_updated || easy.with_state(|state| state.transfer.is_none()) {
+        if !easy.membership.is_updated.get() || easy.with_state(|state| state.transfer.is_none()) {
             return;
         }
         let updated = self.update(easy, false, border);
@@ -91,6 +100,10 @@ impl Multi {
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
         let reported = easy.with_state(|state| {
+            let values = &state.options.values;
+            if values.is_on(Id::NOPROGRESS) && !values.is_on(Id::LOW_SPEED_LIMIT) {
+                return None; // nothing is measured
+            }
             let counts = counts(state);
             let transfer = state.transfer.as_mut()?;
             let elapsed = sys::now().saturating_duration_since(transfer.started);

@@ -93,15 +93,14 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
         if entries.is_empty() || sys::poll_now(&mut entries).is_err() {
             return; // out of memory: a closed socket is found by its use
         }
+        if entries.iter().all(|entry| entry.events().is_empty()) {
+            return; // mostly
+        }
         let events: Vec<_> = entries.iter().map(PollEntry::events).collect();
-        let mut is_ready = false;
         for (tag, events) in tags.into_iter().zip(events).filter(|(_, events)| !events.is_empty()) {
-            is_ready = true;
             self.note(tag, events.into());
         }
-        if is_ready {
-            self.perform(now);
-        }
+        self.perform(now);
     }
 
     /// Reports the sockets that the engine has excluded from the loop, and that remained in it

@@ -16,6 +16,7 @@ mod listener;
 mod socket;
 
 pub mod reactor;
+mod turn_memory;
 
 mod accept;
 mod connect;
@@ -56,8 +57,9 @@ pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 #[cfg(feature = "testing")]
 pub use portions::Portions;
-pub use reactor::{Reactor, ReceiveMemory, Stats};
+pub use reactor::{Reactor, Stats};
 pub use resolver::{Resolution, Resolver, Watch};
 pub use selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
 pub use spin::Spin;
+pub use turn_memory::TurnMemory;
 pub use waker::Waker;

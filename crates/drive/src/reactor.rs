@@ -355,12 +355,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.update_deadline(now);
     }
 
-    /// Exchanges the memory that its receives share. It holds nothing between turns: reactors that
-    /// work in turn in one thread need only one of them.
-    pub fn swap_memory(&mut self, memory: &mut ReceiveMemory) {
-        std::mem::swap(&mut self.block, &mut memory.block);
-    }
-
     /// After a peak: frees grown buffers, and returns free memory to the system.
     fn give_memory_back(&mut self) {
         self.trim_at = None;
@@ -746,18 +740,6 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
     /// The next change for the application's loop. Poll after every action, until there is none.
     pub fn poll_change(&mut self) -> Option<Change> {
         self.selector.poll()
-    }
-}
-
-/// The memory of receives, for [`Reactor::swap_memory`]. Nothing is allocated before it is needed.
-#[derive(Debug)]
-pub struct ReceiveMemory {
-    block: Block,
-}
-
-impl Default for ReceiveMemory {
-    fn default() -> Self {
-        Self { block: Block::new(BLOCK_SIZE) }
     }
 }
 

@@ -115,7 +115,8 @@ pub struct Resolution {
 #[derive(Debug, Default)]
 pub(crate) struct ResolverSockets {
     resolver: Option<Box<dyn Resolver>>,
-    sockets: Vec<ResolverSocket>, // a resolver has a few: they are searched
+    make: Option<fn() -> Box<dyn Resolver>>, // the resolver, when the first name needs it
+    sockets: Vec<ResolverSocket>,            // a resolver has a few: they are searched
     ready: Vec<(u32, Ready)>,
     next: u32, // the number of the next guest
 }
@@ -177,7 +178,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         assert!(before.is_none(), "a reactor is given one resolver, once");
     }
 
+    /// As [`Reactor::set_resolver`], with the result of a function that is called when a name is to
+    /// be resolved: most connections to addresses need none.
+    pub fn make_resolver(&mut self, make: fn() -> Box<dyn Resolver>) {
+        self.resolver_sockets.make = Some(make);
+    }
+
     pub(crate) fn resolve(&mut self, now: Instant, lookup: LookupId, name: &str) {
+        if let Some(make) = self.resolver_sockets.make.take() {
+            self.set_resolver(make());
+        }
         let Some(resolver) = &mut self.resolver_sockets.resolver else {
             return self
                 .engine

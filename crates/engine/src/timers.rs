@@ -75,7 +75,7 @@ pub struct Wheel {
     latest: (Range<Instant>, Tick), // the tick of the last request, and the time that it covers
     next: Option<Instant>,          // when the first entry is due: read every turn, rarely changed
     done: u64,                      // every tick up to this one has been handled
-    heads: [Vec<u32>; LEVELS],      // of the buckets; empty until the level is used
+    heads: [Option<Box<[u32; BUCKETS]>>; LEVELS], // of the lists in buckets, once one was used
     occupied: [u64; LEVELS],
     nodes: Vec<Node>, // by slot
 }
@@ -196,7 +196,8 @@ impl Wheel {
         if self.occupied[level] & 1 << bucket == 0 {
             return;
         }
-        let mut at = std::mem::replace(&mut self.heads[level][bucket], NIL);
+        let heads = self.heads[level].as_mut().expect(OCCUPIED);
+        let mut at = std::mem::replace(&mut heads[bucket], NIL);
         self.occupied[level] &= !(1 << bucket);
         while at != NIL {
             due.push(at);
@@ -209,10 +210,7 @@ impl Wheel {
         let ahead = tick - self.done;
         let level = (0..LEVELS).find(|l| ahead < span_of(l + 1)).expect("clamped to the span");
         let bucket = bucket_of(level, tick);
-        let heads = &mut self.heads[level];
-        if heads.is_empty() {
-            *heads = vec![NIL; BUCKETS];
-        }
+        let heads = self.heads[level].get_or_insert_with(|| Box::new([NIL; BUCKETS]));
         let head = std::mem::replace(&mut heads[bucket], at);
         if head != NIL {
             self.nodes[head as usize].previous = at;
@@ -240,7 +238,7 @@ impl Wheel {
             return;
         }
         let (level, bucket) = (usize::from(node.level), usize::from(node.bucket));
-        self.heads[level][bucket] = node.next;
+        self.heads[level].as_mut().expect(OCCUPIED)[bucket] = node.next;
         if node.next == NIL {
             self.occupied[level] &= !(1 << bucket);
         }
@@ -273,6 +271,7 @@ const UNARMED: u64 = u64::MAX;
 /// So many nodes are not worth giving back.
 const KEPT_LEN: u32 = 256;
 const NIL: u32 = u32::MAX;
+const OCCUPIED: &str = "a level with entries has lists";
 
 #[cfg(test)]
 mod tests {
