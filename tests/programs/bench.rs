@@ -54,18 +54,19 @@ fn one_active_transfer_among_some() {
         assert!(of("libcurl multi_perform") > of("libcurl multi_socket"), "{calls:?}");
         assert_eq!(of("libcurl multi_socket"), 3.0, "a poll, too: {calls:?}");
         assert_eq!(of("libcurl multi_socket, no mask"), 4.0, "another poll: {calls:?}");
-        for side in ["fulmar", "fulmar socket_action", "fulmar's libcurl multi_socket"] {
+        for side in ["fulmar", "fulmar socket_action"] {
             assert_eq!(of(side), 2.0, "a wait and a receive: {side}, {calls:?}");
         }
-        for side in ["fulmar socket_action, no mask", "fulmar's libcurl multi_socket, no mask"] {
-            assert_eq!(of(side), 3.0, "and a poll: {side}, {calls:?}");
-        }
+        assert_eq!(of("fulmar socket_action, no mask"), 3.0, "and a poll: {calls:?}");
+        // Where it was built.
+        let library = calls.iter().find(|(side, _)| side == "fulmar's libcurl multi_socket");
+        assert!(library.is_none_or(|(_, count)| *count == Some(2.0)), "{calls:?}");
     }
     // The kernel has the same work for all sides: it delays acknowledgements for none of them.
     let title = "Acknowledgements of an event of 1 byte";
     let packets = tables.iter().find(|it| it["title"] == title).unwrap();
     for values in packets["rows"].as_array().unwrap().iter().map(values) {
-        assert!(values.len() >= 9, "{packets}");
+        assert!(values.len() >= 6, "{packets}");
         assert!(values.iter().all(|each| (0.8..1.25).contains(each)), "{packets}");
     }
     for table in tables.iter().filter(|it| it["unit"] == "us per event") {

@@ -144,7 +144,7 @@ pub(super) fn with_fulmar_library(lab: &Lab, command: &Command) -> Result<Comman
         let why = format!("{} is not built: run 'make capi'", folder.join(LIBRARY).display());
         return Err(BenchError::Missing(why));
     }
-    Ok(wrapped("env", &[&format!("LD_LIBRARY_PATH={}", folder.display())], command))
+    Ok(wrapped("/usr/bin/env", &[&format!("LD_LIBRARY_PATH={}", folder.display())], command))
 }
 
 const LIBRARY: &str = "libcurl.so.4";
