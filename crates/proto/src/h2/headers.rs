@@ -87,8 +87,9 @@ impl<S: Side> H2<S> {
             }
             RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
-                // A tunnel has no trailers (RFC 9113 §8.5).
-                let is_tunnel = self.streams[slot].is_connect();
+                // A tunnel has no trailers (RFC 9113 §8.5). A response that refuses one may.
+                let stream = &self.streams[slot];
+                let is_tunnel = if S::SERVER { stream.is_connect() } else { stream.is_tunnel() };
                 let is_short = ends && left.is_some_and(|left| left > 0);
                 if is_short || !ends || is_tunnel || section.check_trailers(scratch).is_err() {
                     let cause =

@@ -462,6 +462,18 @@ fn a_client_has_a_tunnel_after_2xx() {
     );
 }
 
+#[test]
+fn a_response_that_refuses_a_tunnel_may_have_trailers() {
+    let trailers = || frame(HEADERS, END_HEADERS | END_STREAM, 1, block(&[("x-end", b"y")]));
+    for (status, last) in [(b"403", "1 end x-end: y"), (b"200", "1 reset 1")] {
+        let mut peer = RawPeer::client(0);
+        peer.request("CONNECT", BodyLen::Empty);
+        let head = frame(HEADERS, END_HEADERS, 1, block(&[(":status", &status[..])]));
+        peer.feed([head, data(0, 1, b"no"), trailers()].concat());
+        assert_eq!(peer.events.last().map(String::as_str), Some(last), "{:?}", peer.events);
+    }
+}
+
 /// It was kept as if it had a complete response.
 #[test]
 fn a_reset_ends_a_tunnel_whose_other_half_is_closed() {
