@@ -79,7 +79,11 @@ impl<S: Side> H1<S> {
     /// Client: nothing is outstanding, so nothing may come.
     fn poll_rest<'a>(&mut self, input: &Input<'_>) -> Polled<'a, S> {
         if !input.is_empty() {
-            return Err(self.fail(PeerError::Unsolicited, input));
+            return match self.speaks_http2(input) {
+                None => Ok(None),
+                Some(true) => Err(self.fail(PeerError::OnlyHttp2, input)),
+                Some(false) => Err(self.fail(PeerError::Unsolicited, input)),
+            };
         }
         if input.at_eof() {
             self.close();
@@ -109,6 +113,13 @@ impl<S: Side> H1<S> {
             self.recv = Recv::Head(head);
             if !is_begun {
                 return self.poll_quiet(head, input).map(|()| None);
+            }
+        }
+        if !S::SERVER && head.scan.is_fresh() && input.bytes()[0] == 0 {
+            match self.speaks_http2(input) {
+                None => return Ok(None),
+                Some(true) => return Err(PeerError::OnlyHttp2),
+                Some(false) => {}
             }
         }
         if !S::SERVER && self.outstanding == 1 && (self.unsent_request || self.send == Send::Head) {
@@ -200,6 +211,18 @@ impl<S: Side> H1<S> {
             && self.heads & 1 == 0
             && self.exchange.handover != Handover::Connect;
         may_be && !parse::is_status_line(input.bytes()).unwrap_or_else(|| !input.has_eof())
+    }
+
+    /// Client: true if the first bytes of the server are a frame of HTTP/2, `None` if they are too
+    /// few to decide. If HTTP/0.9 is allowed they are a body.
+    fn speaks_http2(&self, input: &Input<'_>) -> Option<bool> {
+        let may = !S::SERVER
+            && (self.stream.0, self.interims) == (0, 0)
+            && !self.leniency.has(Leniency::HTTP_09);
+        match may {
+            true => begins_with_http2_frame(input.bytes(), input.has_eof()),
+            false => Some(false),
+        }
     }
 
     /// Server: skips empty lines in front of a request, as old clients send them behind a body (RFC
@@ -531,7 +554,7 @@ impl<S: Side> H1<S> {
         if !S::SERVER {
             self.outbox.clear();
             self.close();
-            return if is_http2(input.bytes()) { PeerError::OnlyHttp2 } else { error };
+            return error;
         }
         if self.is_before_head() && error != PeerError::UnexpectedEof {
             self.refuse(error.into());
@@ -545,10 +568,19 @@ impl<S: Side> H1<S> {
 }
 
 /// True if the bytes begin with SETTINGS or GOAWAY: what servers of HTTP/2 send first (RFC 9113
-/// §3.4), or to a request of HTTP/1.
-fn is_http2(bytes: &[u8]) -> bool {
-    matches!(bytes, [0, 0, _, 4 | 7, 0, 0, 0, 0, 0, ..])
+/// §3.4), or to a request of HTTP/1. `None`: they may, if more follow.
+fn begins_with_http2_frame(bytes: &[u8], has_eof: bool) -> Option<bool> {
+    let begins = bytes.iter().zip(0..HTTP2_FRAME_SIZE).all(|(byte, at)| match at {
+        2 => true, // the length
+        3 => matches!(byte, 4 | 7),
+        _ => *byte == 0,
+    });
+    let is_whole = bytes.len() >= HTTP2_FRAME_SIZE;
+    if begins && !is_whole && !has_eof { None } else { Some(begins && is_whole) }
 }
+
+/// The header of a frame.
+const HTTP2_FRAME_SIZE: usize = 9;
 
 /// The start line of a head, of the kind that a role receives.
 #[derive(Clone, Copy, Debug)]

@@ -215,7 +215,7 @@ fn framing_is_ours_and_a_close_is_obeyed() {
 
 /// A server of HTTP/2 without TLS sends SETTINGS first, and GOAWAY to a request of HTTP/1.
 #[test]
-fn frames_of_http2_are_named() {
+fn frames_of_http2_are_named_in_any_split() {
     let rows: [(&[u8], PeerError); 4] = [
         (&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100], PeerError::OnlyHttp2),
         (&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], PeerError::OnlyHttp2),
@@ -223,11 +223,35 @@ fn frames_of_http2_are_named() {
         (b"220 welcome\r\n\r\n", PeerError::BadStartLine),
     ];
     for (bytes, expected) in rows {
-        let mut client = client(1, 1);
-        let (mut block, mut scratch) = (BytesMut::from(bytes), Scratch::default());
-        let event = client.poll_event(&mut Input::all(&mut block, false), &mut scratch);
-        assert_eq!(event.map(|_| ()).expect_err("not HTTP/1"), expected);
+        for size in 1..=bytes.len() {
+            assert_eq!(first_error(b"", bytes, size), expected, "{size} bytes at a time");
+        }
     }
+}
+
+/// Such bytes inside a message are not what its server sends first.
+#[test]
+fn frames_of_http2_behind_a_head_are_not_named() {
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let bytes = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
+    assert_eq!(first_error(head, &bytes, bytes.len()), PeerError::BadChunk);
+}
+
+/// The error of a client that receives `before`, and then some bytes at a time.
+fn first_error(before: &[u8], bytes: &[u8], size: usize) -> PeerError {
+    let mut client = client(1, 1);
+    let (mut block, mut scratch) = (BytesMut::from(before), Scratch::default());
+    for piece in std::iter::once(&[][..]).chain(bytes.chunks(size)) {
+        block.extend_from_slice(piece);
+        loop {
+            match client.poll_event(&mut Input::all(&mut block, false), &mut scratch) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => return error,
+            }
+        }
+    }
+    panic!("{bytes:?} are not HTTP/1")
 }
 
 #[test]
