@@ -80,7 +80,8 @@ impl<A: Application> ConnectionHandler<A> {
         let harmless = transfer.request.is_idempotent() || unsent;
         let first_time =
             place == PlaceOnConnection::Behind || (transfer.reused && !transfer.retried);
-        let mute = place != PlaceOnConnection::Front || !data.response_begun;
+        let has_no_response = matches!(loss.error, Error::Peer(PeerError::Unsolicited));
+        let mute = has_no_response || place != PlaceOnConnection::Front || !data.response_begun;
         let again = silent && mute && harmless && first_time && loss.may_be_stale;
         let error = match loss.error {
             Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
@@ -160,6 +161,8 @@ impl Loss {
     fn new(end: End) -> Self {
         let may_be_stale = match &end {
             End::Closed | End::Failed(_) => true,
+            // A server may send 408 to an idle connection that it closes (RFC 9110 §15.5.9).
+            End::Peer(PeerError::Unsolicited) => true,
             // GOAWAY does not say whether the streams up to the last one were processed.
             End::Peer(PeerError::UnexpectedEof | PeerError::Goaway(_)) => true,
             End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),

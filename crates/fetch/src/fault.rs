@@ -182,6 +182,7 @@ fn is_lost(error: PeerError) -> bool {
         error,
         PeerError::UnexpectedEof
             | PeerError::BodyTooShort
+            | PeerError::Unsolicited // the end of an idle connection, often with a 408
             | PeerError::Goaway(_)
             | PeerError::Http2(_)
     )
@@ -217,7 +218,12 @@ mod tests {
         for error in [PeerError::BadStartLine, PeerError::BadChunk, PeerError::OnlyHttp2] {
             assert!(!is_transient(error), "{error}");
         }
-        for error in [PeerError::BodyTooShort, PeerError::Goaway(ErrorCode::NoError)] {
+        let lost = [
+            PeerError::BodyTooShort,
+            PeerError::Unsolicited,
+            PeerError::Goaway(ErrorCode::NoError),
+        ];
+        for error in lost {
             assert!(is_transient(error), "{error}");
         }
     }

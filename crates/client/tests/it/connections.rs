@@ -278,3 +278,21 @@ fn transfers_wait_for_a_multiplexed_connection_only_if_they_are_to() {
         assert_eq!(driven.client.stats().connections, connections);
     }
 }
+
+/// The response with 408 to an idle connection crosses the next request.
+#[test]
+fn a_request_is_sent_again_after_408_on_a_reused_connection() {
+    for method in ["GET", "POST"] {
+        let mut driven = DrivenClient::new(None);
+        let request = Request::with_method(method, "http://127.0.0.1/").build().unwrap();
+        driven.start(&request);
+        driven.receive(OK, false);
+        driven.sent();
+        driven.client.start(driven.now, &request); // it is not sent before the input arrives
+        driven.receive(b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n", true);
+        assert_eq!(driven.connects.len(), 2, "{method}");
+        assert!(driven.sent().starts_with(method), "on the new connection");
+        driven.receive(OK, false);
+        assert_eq!(driven.client.application().ends, ["ok 200", "ok 200"], "{method}");
+    }
+}
