@@ -7,11 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fulmar_curl::{CPointer, DataShare, Easy, Multi};
+use fulmar_curl::{CPointer, DataShare, Easy, Multi, WebSocketMeta};
 use fulmar_sys::Wakeup;
 
 use crate::found_header::CurlHeader;
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
+use crate::websocket_frame::CurlFrame;
 
 /// What `CURL *` points to.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(crate) struct ReturnedMemory {
     pub(crate) certificates: CurlCertificates,
     /// What `curl_easy_header` and `curl_easy_nextheader` have returned.
     header: UnsafeCell<CurlHeader>,
+    /// What `curl_ws_recv` and `curl_ws_meta` have returned.
+    frame: UnsafeCell<CurlFrame>,
 }
 
 /// What `CURLM *` points to.
@@ -75,6 +78,7 @@ impl CurlHandle {
                 tls_session: CurlTlsSession::default(),
                 certificates: CurlCertificates::default(),
                 header: UnsafeCell::new(CurlHeader::none()),
+                frame: UnsafeCell::new(CurlFrame::new(WebSocketMeta::default())),
             })
         })
     }
@@ -84,6 +88,14 @@ impl CurlHandle {
         let kept = self.returned().header.get();
         // SAFETY: only the application has its address.
         unsafe { kept.write(header) };
+        kept
+    }
+
+    /// The same for the part of a frame.
+    pub(crate) fn keep_frame(&self, frame: CurlFrame) -> *const CurlFrame {
+        let kept = self.returned().frame.get();
+        // SAFETY: only the application has its address.
+        unsafe { kept.write(frame) };
         kept
     }
 

@@ -13,6 +13,7 @@ pub mod found_header;
 pub mod header;
 pub mod mime;
 pub mod websocket;
+pub mod websocket_frame;
 
 pub mod multi;
 pub mod share;

@@ -62,7 +62,7 @@ static VERSION: LazyLock<CurlVersion> = LazyLock::new(|| CurlVersion {
     ssl_version: constant(TLS),
     ssl_version_num: 0,
     libz_version: constant("1.2.13"),
-    protocols: list(&["file", "http", "https"]),
+    protocols: list(&["file", "http", "https", "ws", "wss"]),
     ares: std::ptr::null(),
     ares_num: 0,
     libidn: constant("2.3.3"),

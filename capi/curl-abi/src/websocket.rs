@@ -1,41 +1,83 @@
-//! `curl_ws_*`: in 7.88 an experiment, which Debian's library and this one are built without.
+//! `curl_ws_*`: WebSockets, which Debian's library is built without.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::slice;
 
 use fulmar_curl::code::CurlCode;
 
-use crate::handle::CurlHandle;
+use crate::border::CFunctions;
+use crate::handle::{CurlHandle, easy, guard};
+use crate::websocket_frame::CurlFrame;
 
-/// `struct curl_ws_frame`. There is none, so its fields do not matter.
-#[derive(Debug)]
-#[repr(C)]
-pub struct CurlFrame {
-    age: c_int,
+/// Receives payload of a frame.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle; at `buffer` is room for `len` bytes; `received` and `frame` are
+/// variables.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn curl_ws_recv(
+    handle: *mut CurlHandle,
+    buffer: *mut c_void,
+    len: usize,
+    received: *mut usize,
+    frame: *mut *const CurlFrame,
+) -> c_int {
+    guard(CurlCode::FailedInit.number(), || {
+        // SAFETY: by the contract.
+        let known = unsafe { easy(handle) };
+        let Some(known) = known.filter(|_| !received.is_null() && !frame.is_null()) else {
+            return CurlCode::BadFunctionArgument.number();
+        };
+        let buffer = match buffer.is_null() {
+            true => &mut [],
+            // SAFETY: by the contract there is so much room, which only this call uses.
+            false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
+        };
+        let (meta, code) = match known.easy.receive_frame(buffer, &CFunctions) {
+            Ok(meta) => (Some(meta), CurlCode::Ok),
+            Err(code) => (None, code),
+        };
+        // SAFETY: by the contract.
+        unsafe { received.write(meta.map_or(0, |meta| meta.len)) };
+        let kept = meta.map_or(std::ptr::null(), |meta| known.keep_frame(CurlFrame::new(meta)));
+        // SAFETY: by the contract.
+        unsafe { frame.write(kept) };
+        code.number()
+    })
 }
 
-/// Receives a frame.
+/// Sends a frame, or a part of one.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle; at `buffer` are `len` bytes; `sent` is a variable.
 #[unsafe(no_mangle)]
-pub extern "C" fn curl_ws_recv(
-    _handle: *mut CurlHandle,
-    _buffer: *mut c_void,
-    _len: usize,
-    _received: *mut usize,
-    _frame: *mut *mut CurlFrame,
+pub unsafe extern "C" fn curl_ws_send(
+    handle: *mut CurlHandle,
+    buffer: *const c_void,
+    len: usize,
+    sent: *mut usize,
+    frame_len: i64,
+    flags: c_uint,
 ) -> c_int {
-    CurlCode::NotBuiltIn.number()
-}
-
-/// Sends a frame.
-#[unsafe(no_mangle)]
-pub extern "C" fn curl_ws_send(
-    _handle: *mut CurlHandle,
-    _buffer: *const c_void,
-    _len: usize,
-    _sent: *mut usize,
-    _frame_len: i64,
-    _flags: c_uint,
-) -> c_int {
-    CurlCode::NotBuiltIn.number()
+    guard(CurlCode::FailedInit.number(), || {
+        // SAFETY: by the contract.
+        let known = unsafe { easy(handle) };
+        let Some(known) = known.filter(|_| !sent.is_null()) else {
+            return CurlCode::BadFunctionArgument.number();
+        };
+        let payload = match buffer.is_null() {
+            true => &[],
+            // SAFETY: by the contract there are so many bytes.
+            false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len) },
+        };
+        let (len, code) = match known.easy.send_frame(payload, frame_len, flags, &CFunctions) {
+            Ok(len) => (len, CurlCode::Ok),
+            Err(code) => (0, code),
+        };
+        // SAFETY: by the contract.
+        unsafe { sent.write(len) };
+        code.number()
+    })
 }
 
 /// Begins a frame (from libcurl 8.16 on).
@@ -48,8 +90,18 @@ pub extern "C" fn curl_ws_start_frame(
     CurlCode::NotBuiltIn.number()
 }
 
-/// The frame that a write callback receives.
+/// The frame that a write callback receives; it lives until the next call.
+///
+/// # Safety
+/// `handle` is `NULL` or a handle.
 #[unsafe(no_mangle)]
-pub extern "C" fn curl_ws_meta(_handle: *mut CurlHandle) -> *mut CurlFrame {
-    std::ptr::null_mut()
+pub unsafe extern "C" fn curl_ws_meta(handle: *mut CurlHandle) -> *const CurlFrame {
+    guard(std::ptr::null(), || {
+        // SAFETY: by the contract.
+        let Some(known) = (unsafe { easy(handle) }) else { return std::ptr::null() };
+        match known.easy.frame() {
+            Some(meta) => known.keep_frame(CurlFrame::new(meta)),
+            None => std::ptr::null(),
+        }
+    })
 }

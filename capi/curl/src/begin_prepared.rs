@@ -58,7 +58,8 @@ impl Multi {
             && *transfer.route == ProxyRoute::default()
             && transfer.connect_to.is_none()
             && *transfer.login == LoginPair::default()
-            && !transfer.target.is_secure;
+            && !transfer.target.is_secure
+            && !transfer.target.is_websocket; // its key is new each time
         if !is_plain || !state.follows_from_options() {
             return;
         }

@@ -38,7 +38,7 @@ impl Multi {
         let http2 = values.number(Id::HTTP_VERSION) == HTTP_VERSION_2_PRIOR_KNOWLEDGE;
         let is_ntlm = state.auth.server.choice.picked == method::NTLM;
         let protocol = match http2 {
-            _ if is_ntlm => Protocol::Http1,
+            _ if is_ntlm || transfer.target.is_websocket => Protocol::Http1,
             true => Protocol::Http2,
             false => Protocol::Negotiated,
         };

@@ -28,6 +28,11 @@ impl Multi {
         easy.with_state(|state| state.options.values.number(Id::CONNECT_ONLY) == 1)
     }
 
+    /// True if the connection of a transfer is the application's afterwards.
+    pub(crate) fn keeps_connection(easy: &Easy) -> bool {
+        easy.with_state(|state| state.options.values.is_on(Id::CONNECT_ONLY))
+    }
+
     /// Starts to connect to the server of a transfer, in a tunnel if a proxy has opened one.
     pub(crate) fn start_connect_only(
         &self,
@@ -91,7 +96,10 @@ impl Multi {
             None => return,
             Some((id, false)) => self.forget(id),
             Some((id, true)) => self.reactor.borrow_mut().with(|client, now| {
-                client.with(now, |_, context| context.set_watched(id, false));
+                client.with(now, |_, context| {
+                    context.pause(id);
+                    context.set_watched(id, false);
+                });
             }),
         }
         self.finish(easy, Ok(()), border);
@@ -233,11 +241,12 @@ impl Easy {
         border: &dyn CBorder,
     ) -> Result<usize, CurlCode> {
         let (multi, id, socket, has_tls) = self.own_connection(border)?;
-        if has_tls {
-            let is_empty = |easy: &Self| {
-                let state = easy.state.borrow();
-                state.connection.as_ref().is_none_or(|own| own.received.is_empty())
-            };
+        let is_empty = |easy: &Self| {
+            let state = easy.state.borrow();
+            state.connection.as_ref().is_none_or(|own| own.received.is_empty())
+        };
+        // Without TLS, only bytes that arrived with a response are there already.
+        if has_tls || !is_empty(self) {
             if is_empty(self) && self.ended().is_none() {
                 multi.receive_tls(self, (id, socket));
             }

@@ -19,6 +19,7 @@ use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::response_field::ResponseField;
 use crate::values::CPointer;
+use crate::websocket::accept;
 
 /// What a write callback did with a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,9 @@ impl Multi {
                 CurlCode::HttpReturnedError,
                 format!("The requested URL returned error: {}", head.status),
             ));
+        }
+        if !head.is_interim {
+            easy.with_state(|state| accept(state, head.status))?;
         }
         self.check_size(easy, head)?;
         let is_over = !head.is_interim && easy.with_state(|state| has_unwanted_body(state));

@@ -31,6 +31,7 @@ use crate::share::DataShare;
 use crate::static_hosts::StaticHosts;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
+use crate::websocket_state::WebSocketState;
 
 /// An easy handle. Nothing of it is borrowed while C runs, so that callbacks may use it.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub(crate) struct EasyState {
     pub(crate) prepared: Option<Rc<PreparedRequest>>,
     /// `CURLOPT_SHARE`.
     pub(crate) share: Option<Arc<DataShare>>,
+    /// The WebSocket of the last transfer, if it had one.
+    pub(crate) websocket: Option<Box<WebSocketState>>,
     /// The connection of the last transfer with `CURLOPT_CONNECT_ONLY`.
     pub(crate) connection: Option<Box<LentConnection>>,
 }

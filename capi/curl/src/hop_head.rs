@@ -12,6 +12,7 @@ use crate::hop_body::HopBody;
 use crate::option::OptionId as Id;
 use crate::request_head::{HeadBody, HeadParts, WrittenHead};
 use crate::values::OptionValues;
+use crate::websocket::handshake_fields;
 
 /// The method of the first request.
 pub(crate) fn first_method(state: &EasyState) -> Cow<'static, [u8]> {
@@ -85,8 +86,12 @@ pub(crate) fn write_head(
         refuses_expect: transfer.attempts.refuses_expect,
         is_http10: state.info.http_version == HTTP_VERSION_1_0,
     };
-    let head = WrittenHead::write(&state.options, &parts)
+    let mut head = WrittenHead::write(&state.options, &parts)
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;
+    if transfer.target.is_websocket {
+        let end = head.bytes.len() - b"\r\n".len();
+        head.bytes.splice(end..end, handshake_fields(custom)?);
+    }
     state.note_head(head.bytes.len());
     Ok(head)
 }

@@ -68,7 +68,8 @@ impl Multi {
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.connect_to = differs.then(|| Box::new(end));
-                transfer.route.tunnels |= differs && transfer.route.http.is_some();
+                let tunnels = differs || transfer.target.is_websocket;
+                transfer.route.tunnels |= tunnels && transfer.route.http.is_some();
             }
         });
         Ok(())

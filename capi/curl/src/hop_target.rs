@@ -14,6 +14,8 @@ use crate::url::{CurlUrl, UrlFlags, UrlPart};
 #[derive(Clone, Debug)]
 pub(crate) struct HopTarget {
     pub(crate) is_secure: bool,
+    /// `ws` or `wss`.
+    pub(crate) is_websocket: bool,
     /// A local file: there is no host.
     pub(crate) is_file: bool,
     /// Without brackets; a name beyond ASCII in punycode.
@@ -128,6 +130,7 @@ impl HopTarget {
         let get = |part| parsed.get(part, UrlFlags::default()).map_err(rejected);
         Ok(Self {
             is_secure: false,
+            is_websocket: false,
             is_file: true,
             host: String::new(),
             port: 0,
@@ -144,8 +147,8 @@ impl HopTarget {
         let scheme = parsed.scheme().ok_or_else(|| rejected(UrlCode::NoScheme))?;
         let is_secure = match scheme {
             _ if !allows(&options.values, scheme, is_redirect) => return Err(unsupported(scheme)),
-            b"http" => false,
-            b"https" => true,
+            b"http" | b"ws" => false,
+            b"https" | b"wss" => true,
             b"file" => return Self::of_file(parsed),
             other => return Err(unsupported(other)),
         };
@@ -164,12 +167,17 @@ impl HopTarget {
         }
         Ok(Self {
             is_secure,
+            is_websocket: matches!(scheme, b"ws" | b"wss"),
             is_file: false,
             host: match host.starts_with('[') {
                 true => host.trim_matches(['[', ']']).to_owned(),
                 false => host,
             },
-            port: parsed.port_number().ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
+            port: match (parsed.port_number(), scheme) {
+                (None, b"ws") => 80, // the URL interface does not know it, as Debian's
+                (None, b"wss") => 443,
+                (port, _) => port.ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
+            },
             path,
             user: credential(parsed, UrlPart::User)?,
             password: credential(parsed, UrlPart::Password)?,

@@ -31,6 +31,7 @@ use crate::transfer::EasyTransfer;
 use crate::unsupported::refuse_unsupported;
 use crate::url::{UrlFlags, UrlPart};
 use crate::verification::note_verification;
+use crate::websocket::{is_websocket, judge_end};
 
 impl Multi {
     /// Reads the options of a handle for a new transfer.
@@ -176,6 +177,7 @@ impl Multi {
         let sent = bytes_of(&body).len();
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
+        verbatim.upgrades = easy.with_state(|state| is_websocket(state));
         verbatim.expects_continue = head.expects_continue;
         verbatim.is_unframed = !head.is_chunked;
         verbatim.closes =
@@ -251,6 +253,7 @@ impl Multi {
         if easy.with_state(|state| state.transfer.as_ref().is_some_and(|it| it.is_connecting)) {
             return self.end_connect(easy, result, border);
         }
+        easy.with_state(|state| judge_end(state, &mut result));
         if easy.with_state(|state| retries_on_new_connection(state, is_reused, &mut result)) {
             return self.queue_hop(easy);
         }
@@ -338,6 +341,7 @@ impl EasyState {
         if let Some(headers) = self.headers.changed() {
             headers.clear();
         }
+        self.websocket = None;
         (self.request, self.info) = Default::default();
     }
 

@@ -45,7 +45,7 @@ impl EasyState {
     /// # Errors
     /// The URL with HTTPS is invalid.
     pub(crate) fn secured(&mut self, target: Rc<HopTarget>) -> Result<Rc<HopTarget>, Failure> {
-        if target.is_secure {
+        if target.is_secure || target.is_websocket {
             return Ok(target);
         }
         let now = unix_time(sys::wall_clock());

@@ -120,6 +120,9 @@ mod updates;
 mod upload;
 mod verbose;
 mod verification;
+mod websocket;
+mod websocket_frames;
+mod websocket_state;
 
 #[cfg(test)]
 mod testing;
@@ -144,3 +147,4 @@ pub use option::{OptionId, OptionInfo, OptionKind, names};
 pub use share::DataShare;
 pub use share_kind::SharedKind;
 pub use values::{CPointer, OptionValue, OptionValues};
+pub use websocket_state::WebSocketMeta;

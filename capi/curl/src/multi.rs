@@ -273,6 +273,9 @@ impl Multi {
             HopEvent::MalformedHead(bytes, judged) => {
                 self.deliver_malformed_head(easy, &bytes, judged, border)
             }
+            HopEvent::Data(bytes) if easy.with_state(|it| it.websocket.is_some()) => {
+                self.deliver_frames(easy, bytes, border)
+            }
             HopEvent::Data(bytes) => self.deliver_data(easy, bytes, border),
             HopEvent::Trailers(lines) => self.deliver_trailers(easy, &lines, border),
             HopEvent::Writable => self.feed_upload(easy, true, border),
@@ -280,6 +283,7 @@ impl Multi {
                 self.note_assigned(easy, connection, peer);
                 Ok(())
             }
+            HopEvent::Upgraded(_) if !Self::keeps_connection(easy) => Ok(()),
             HopEvent::Upgraded(assigned) => {
                 return self.keep_connection(easy, &assigned, border);
             }

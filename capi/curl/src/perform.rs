@@ -29,7 +29,7 @@ impl Easy {
         let share = self.with_state(|state| state.share.clone());
         let Some(share) = share.filter(|share| {
             // The application's own connection stays with its handle.
-            share.has(SharedKind::Connect) && !Multi::connects_only(self)
+            share.has(SharedKind::Connect) && !Multi::keeps_connection(self)
         }) else {
             return self.perform_in(&multi, border);
         };

@@ -150,9 +150,11 @@ fn of_environment(
     target: &HopTarget,
     variable: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Vec<u8>> {
-    let names: &[&str] = match target.is_secure {
-        true => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
-        false => &["http_proxy", "all_proxy", "ALL_PROXY"],
+    let names: &[&str] = match (target.is_secure, target.is_websocket) {
+        (true, true) => &["wss_proxy", "WSS_PROXY", "all_proxy", "ALL_PROXY"],
+        (false, true) => &["ws_proxy", "WS_PROXY", "all_proxy", "ALL_PROXY"],
+        (true, false) => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
+        (false, false) => &["http_proxy", "all_proxy", "ALL_PROXY"],
     };
     names.iter().find_map(|name| variable(name))
 }
