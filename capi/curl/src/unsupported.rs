@@ -24,6 +24,26 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         (has(Id::SSL_EC_CURVES), "CURLOPT_SSL_EC_CURVES is not built in: it is OpenSSL's"),
         (is_other(Id::SSLCERTTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLCERTTYPE"),
         (is_other(Id::SSLKEYTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLKEYTYPE"),
+        (
+            has(Id::PROXY_ISSUERCERT) || has(Id::PROXY_ISSUERCERT_BLOB),
+            "CURLOPT_PROXY_ISSUERCERT is not built in",
+        ),
+        (
+            has(Id::PROXY_SSL_CIPHER_LIST),
+            "CURLOPT_PROXY_SSL_CIPHER_LIST is not built in: it is OpenSSL's",
+        ),
+        (
+            has(Id::PROXY_TLS13_CIPHERS),
+            "CURLOPT_PROXY_TLS13_CIPHERS is not built in: it is OpenSSL's",
+        ),
+        (
+            is_other(Id::PROXY_SSLCERTTYPE, b"PEM"),
+            "only PEM is built in for CURLOPT_PROXY_SSLCERTTYPE",
+        ),
+        (
+            is_other(Id::PROXY_SSLKEYTYPE, b"PEM"),
+            "only PEM is built in for CURLOPT_PROXY_SSLKEYTYPE",
+        ),
         (has(Id::DOH_URL), "CURLOPT_DOH_URL is not built in"),
         (has(Id::ABSTRACT_UNIX_SOCKET), "CURLOPT_ABSTRACT_UNIX_SOCKET is not built in"),
         (values.is_on(Id::HAPROXYPROTOCOL), "CURLOPT_HAPROXYPROTOCOL is not built in"),
@@ -52,6 +72,10 @@ mod tests {
             (Id::SSL_CIPHER_LIST, text("DEFAULT")),
             (Id::TLS13_CIPHERS, text("TLS_AES_128_GCM_SHA256")),
             (Id::SSLCERTTYPE, text("P12")),
+            (Id::PROXY_ISSUERCERT, text("ca.pem")),
+            (Id::PROXY_SSL_CIPHER_LIST, text("DEFAULT")),
+            (Id::PROXY_TLS13_CIPHERS, text("TLS_AES_128_GCM_SHA256")),
+            (Id::PROXY_SSLKEYTYPE, text("DER")),
             (Id::HAPROXYPROTOCOL, Argument::Number(1)),
         ] {
             assert_eq!(refused(id, argument), Err(CurlCode::NotBuiltIn), "{id:?}");
