@@ -172,6 +172,8 @@ static void options_out_of_range(void)
         if (option->type != CURLOT_LONG && option->type != CURLOT_VALUES &&
                 option->type != CURLOT_OFF_T)
             continue;
+        if (option->id == CURLOPT_WS_OPTIONS) /* Debian's library is built without */
+            continue;
         easy = curl_easy_init();
         printf("%s", option->name);
         for (size_t at = 0; at < sizeof(values) / sizeof(*values); at++)
