@@ -8,11 +8,13 @@ use crate::code::CurlCode;
 /// (`CURLINFO_SSL_VERIFYRESULT`: `X509_V_ERR_*`).
 pub(crate) fn tls_failure(error: &TlsError, host: &str) -> (CurlCode, String, i64) {
     match error {
-        TlsError::UnknownIssuer => of_chain("unable to get local issuer certificate", 20),
+        // Mostly an authority of the same name with another key, which OpenSSL takes for no issuer.
+        TlsError::UnknownIssuer | TlsError::BadSignature => {
+            of_chain("unable to get local issuer certificate", 20)
+        }
         TlsError::Expired => of_chain("certificate has expired", 10),
         TlsError::NotYetValid => of_chain("certificate is not yet valid", 9),
         TlsError::Revoked => of_chain("certificate revoked", 23),
-        TlsError::BadSignature => of_chain("certificate signature failure", 7),
         TlsError::WrongPurpose => of_chain("unsuitable certificate purpose", 26),
         TlsError::WrongHost { .. } => {
             let text = "SSL: no alternative certificate subject name matches target host name";
