@@ -146,7 +146,10 @@ impl LibcurlOutcome {
             }
         }
         self.code = Some(match error {
-            PeerError::BadStartLine | PeerError::BadVersion | PeerError::BadStatus => 1,
+            PeerError::BadStartLine
+            | PeerError::OnlyHttp2
+            | PeerError::BadVersion
+            | PeerError::BadStatus => 1,
             PeerError::NulInHead | PeerError::MissingColon | PeerError::BadLength => 8,
             PeerError::UnexpectedEof if self.has_head => 18,
             PeerError::UnexpectedEof => 52,
