@@ -196,7 +196,9 @@ impl fmt::Display for OptionsError {
             Self::Rate => "the rate must be 1 to 1,000,000,000 requests per second",
             Self::Depth => "the pipelining depth must be 1 to 64",
             Self::Streams => "the streams of a connection must be 1 to 10,000",
-            Self::ReconnectDepth => "a connection for every request cannot be pipelined",
+            Self::ReconnectDepth => {
+                "a connection for every request has one request at a time: omit -p and -m"
+            }
             Self::Timeout => "the timeout must be longer than nothing",
             Self::BindUnix => "connections to a Unix socket have no source addresses",
             Self::Connect => "CONNECT opens a tunnel, which is no load",

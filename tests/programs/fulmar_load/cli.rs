@@ -157,7 +157,8 @@ fn invalid_arguments_are_usage_errors() {
         (&["-R", "0"], "the rate must be 1 to"),
         (&["-t", "0"], "threads must be 1 to"),
         (&["-c", "4", "-t", "5"], "more threads than connections"),
-        (&["--reconnect", "-p", "2"], "cannot be pipelined"),
+        (&["--reconnect", "-p", "2"], "one request at a time: omit -p and -m"),
+        (&["--reconnect", "--http2", "-m", "10"], "one request at a time: omit -p and -m"),
         (&["-X", "CONNECT"], "CONNECT opens a tunnel"),
     ] {
         fails(arguments, 2, part);
