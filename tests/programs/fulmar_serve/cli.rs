@@ -337,16 +337,15 @@ fn assert_json(lines: &[&str]) {
     let parse = |line: &&str| serde_json::from_str::<serde_json::Value>(line).unwrap();
     let lines: Vec<_> = lines.iter().map(parse).collect();
     let expected = [
-        ("GET", "/f?x=1", "HTTP/1.1", 200, None),
-        ("GET", "/none", "HTTP/1.1", 404, Some("[\\x092J\\xc3\\xbc")),
-        ("HEAD", "/f", "HTTP/1.0", 200, None),
-        ("", "", "HTTP/1.1", 400, None),
+        (Some(["GET", "/f?x=1", "HTTP/1.1"]), 200, None),
+        (Some(["GET", "/none", "HTTP/1.1"]), 404, Some("[\\x092J\\xc3\\xbc")),
+        (Some(["HEAD", "/f", "HTTP/1.0"]), 200, None),
+        (None, 400, None),
     ];
-    for (line, (method, target, version, status, agent)) in lines.iter().zip(expected) {
+    for (line, (request, status, agent)) in lines.iter().zip(expected) {
         assert_eq!(line["peer"], "127.0.0.1");
-        assert_eq!(line["method"], method);
-        assert_eq!(line["target"], target);
-        assert_eq!(line["version"], version);
+        let members = ["method", "target", "version"].map(|name| line[name].as_str());
+        assert_eq!(members, request.map_or([None; 3], |known| known.map(Some)));
         assert_eq!(line["status"], status);
         assert_eq!(line["user_agent"].as_str(), agent);
         assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
