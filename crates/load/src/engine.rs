@@ -669,7 +669,9 @@ impl LoadHandler {
                 self.complete(now, conn, stream);
                 connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
-            Event::Reset { stream, code, .. } => self.handle_reset(conn, stream, code),
+            Event::Reset { stream, code, cause, .. } => {
+                self.handle_reset(conn, stream, code, cause);
+            }
             Event::Informational { .. } | Event::Writable { .. } => {}
         }
     }

@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Reset,
     /// The server violated HTTP.
     Protocol,
-    /// HTTP/2: the server reset the stream, or its response was malformed.
+    /// HTTP/2: the server reset the stream, or broke its flow control.
     StreamReset,
     /// HTTP/2: the server refused streams again and again, and completed no response; or it
     /// accepted no stream within the timeout.

@@ -15,12 +15,21 @@ use crate::tally::ErrorKind;
 impl LoadHandler {
     /// A stream ended without a response. A request that the server has not processed is sent again
     /// (RFC 9113 §8.7).
-    pub(super) fn handle_reset(&mut self, conn: &mut Conn, stream: StreamId, code: ErrorCode) {
+    pub(super) fn handle_reset(
+        &mut self,
+        conn: &mut Conn,
+        stream: StreamId,
+        code: ErrorCode,
+        cause: Option<PeerError>,
+    ) {
         let Outstanding::ByStream(flights) = &mut conn.flights else { return };
         // It may be one that has timed out.
         let Some(flight) = flights.cancel(stream) else { return };
         self.freed = true;
-        if code != ErrorCode::RefusedStream {
+        if let Some(error) = cause.filter(|error| !matches!(error, PeerError::Goaway(_))) {
+            self.tally.note_broken(error);
+            self.tally.fail(ErrorKind::Protocol, 1);
+        } else if code != ErrorCode::RefusedStream {
             self.tally.note_stream_reset(code);
             self.tally.fail(ErrorKind::StreamReset, 1);
         } else if flights.note_refusal() > REFUSALS_MAX {

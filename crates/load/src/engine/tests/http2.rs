@@ -1,5 +1,6 @@
 //! The same over HTTP/2: several requests per connection, whose streams end one by one.
 
+use fulmar_proto::PeerError;
 use fulmar_proto::h2::ErrorCode;
 
 use super::*;
@@ -91,6 +92,17 @@ fn a_reset_stream_fails_alone() {
     let tally = world.tally();
     assert_eq!((tally.answered, world.errors()), (1_980, vec![("stream_reset", 20)]));
     assert_eq!((&tally.resets[..], tally.opened), (&[(ErrorCode::InternalError, 20)][..], 4));
+}
+
+#[test]
+fn a_malformed_response_fails_alone_with_its_cause() {
+    const SHORT: &[u8] = b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x01\
+        \0\0\x05\x01\x04\0\0\0\x01\x88\x5c\x02\x31\x30\
+        \0\0\x03\0\x01\0\0\0\x01abc"; // SETTINGS, 200 with content-length 10, 3 bytes of DATA
+    let world = run(&http2(10, 1, |o| o.connections = 1), |_| Treatment::Bytes(SHORT, false));
+    let tally = world.tally();
+    assert_eq!((world.errors(), &tally.resets[..]), (vec![("protocol", 1)], &[][..]));
+    assert_eq!((&tally.broken[..], tally.established), (&[(PeerError::BodyTooShort, 1)][..], 1));
 }
 
 #[test]
