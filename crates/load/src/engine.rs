@@ -88,6 +88,7 @@ struct LoadHandler {
     refused: Vec<SocketId>, // those whose server did not choose HTTP/2
     freed: bool,            // the current event made its connection free for a request
     service: Reachability,
+    vain_since: Option<u64>, // since then GOAWAY has ended connections, and no response arrived
     failure: Option<ConnectFailure>,
     publish_at: u64,
     target: u64, // responses and failures that end the run
@@ -411,6 +412,7 @@ impl LoadHandler {
             refused: Vec::new(),
             freed: false,
             service: Reachability::Down { since: 0 },
+            vain_since: None,
             failure: None,
             publish_at: 0,
             target: count.unwrap_or(u64::MAX),
@@ -526,6 +528,7 @@ impl LoadHandler {
         let (flight, status) = completed.expect("responses belong to requests");
         self.tally.answer(self.nanos(now), flight, status);
         self.freed = true;
+        self.vain_since = None;
         if !std::mem::replace(&mut conn.responded, true) {
             self.opener.note_response(conn.batch);
         }
@@ -670,7 +673,7 @@ impl LoadHandler {
                 connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
             Event::Reset { stream, code, cause, .. } => {
-                self.handle_reset(conn, stream, code, cause);
+                self.handle_reset(self.nanos(now), conn, stream, code, cause);
             }
             Event::Informational { .. } | Event::Writable { .. } => {}
         }

@@ -115,7 +115,7 @@ pub struct StreamsReport {
     pub refused: u64,
     /// Streams that were reset, by the name of the error code.
     pub resets: BTreeMap<String, u64>,
-    /// Connections that GOAWAY ended while responses were missing, by the name of the error code.
+    /// Connections whose GOAWAY left requests without a response, by the name of the error code.
     pub goaways: BTreeMap<String, u64>,
 }
 

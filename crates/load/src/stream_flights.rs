@@ -13,6 +13,7 @@ pub(crate) struct StreamFlights {
     list: VecDeque<StreamFlight>,
     unsent: usize,        // the number of youngest ones queued in this turn
     refusals: u32,        // since the last response
+    left_out: bool,       // GOAWAY has refused a stream
     received: u64,        // when something arrived on the connection, or it was established
     blocked: Option<u64>, // since then the server accepts no stream, and none is open
 }
@@ -29,7 +30,7 @@ impl StreamFlights {
     /// Room for this many without an allocation.
     pub(crate) fn new(streams: u16) -> Self {
         let list = VecDeque::with_capacity(streams.into());
-        Self { list, unsent: 0, refusals: 0, received: 0, blocked: None }
+        Self { list, unsent: 0, refusals: 0, left_out: false, received: 0, blocked: None }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,6 +67,16 @@ impl StreamFlights {
     pub(crate) fn note_refusal(&mut self) -> u32 {
         self.refusals += 1;
         self.refusals
+    }
+
+    /// GOAWAY refused a stream; true if it is the first one.
+    pub(crate) fn note_goaway(&mut self) -> bool {
+        !std::mem::replace(&mut self.left_out, true)
+    }
+
+    /// True if GOAWAY has refused a stream.
+    pub(crate) fn has_goaway(&self) -> bool {
+        self.left_out
     }
 
     /// Removes the oldest request.

@@ -100,7 +100,7 @@ pub(crate) struct RunTally {
     pub(crate) broken: Vec<(PeerError, u64)>,
     /// Streams that were reset, by the code of the error.
     pub(crate) resets: Vec<(ErrorCode, u64)>,
-    /// GOAWAYs that left responses out, by the code of the error.
+    /// GOAWAYs that left requests without a response, by the code of the error.
     pub(crate) goaways: Vec<(ErrorCode, u64)>,
     /// Streams that the server refused, whose requests were sent again.
     pub(crate) refused: u64,
@@ -220,7 +220,7 @@ impl RunTally {
         add_count(&mut self.resets, code, 1);
     }
 
-    /// A connection ended with GOAWAY, and responses were missing.
+    /// GOAWAY left requests of a connection without a response.
     pub(crate) fn note_goaway(&mut self, code: ErrorCode) {
         add_count(&mut self.goaways, code, 1);
     }

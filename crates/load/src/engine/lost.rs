@@ -8,7 +8,7 @@ use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId};
 use fulmar_tls::TlsError;
 
-use super::{Conn, ConnStage, ConnectFailure, LoadHandler, nanos_of};
+use super::{Conn, ConnStage, ConnectFailure, LOST_AFTER, LoadHandler, nanos_of};
 use crate::outstanding::Outstanding;
 use crate::tally::ErrorKind;
 
@@ -17,6 +17,7 @@ impl LoadHandler {
     /// (RFC 9113 §8.7).
     pub(super) fn handle_reset(
         &mut self,
+        at: u64,
         conn: &mut Conn,
         stream: StreamId,
         code: ErrorCode,
@@ -26,9 +27,23 @@ impl LoadHandler {
         // It may be one that has timed out.
         let Some(flight) = flights.cancel(stream) else { return };
         self.freed = true;
-        if let Some(error) = cause.filter(|error| !matches!(error, PeerError::Goaway(_))) {
-            self.tally.note_broken(error);
-            self.tally.fail(ErrorKind::Protocol, 1);
+        let goaway = match cause {
+            Some(PeerError::Goaway(code)) => Some(code),
+            Some(error) => {
+                self.tally.note_broken(error);
+                return self.tally.fail(ErrorKind::Protocol, 1);
+            }
+            None => None,
+        };
+        if let Some(code) = goaway
+            && flights.note_goaway()
+        {
+            self.tally.note_goaway(code);
+        }
+        let is_vain =
+            |since| at.saturating_sub(since) >= nanos_of(LOST_AFTER.min(self.plan.timeout));
+        if goaway.is_some() && self.vain_since.is_some_and(is_vain) {
+            self.tally.fail(ErrorKind::Goaway, 1);
         } else if code != ErrorCode::RefusedStream {
             self.tally.note_stream_reset(code);
             self.tally.fail(ErrorKind::StreamReset, 1);
@@ -95,6 +110,10 @@ impl LoadHandler {
             self.service.lose(now);
         }
         let n = conn.flights.len() as u64;
+        let has_goaway = match &conn.flights {
+            Outstanding::ByStream(flights) => flights.has_goaway(),
+            Outstanding::InOrder(_) => false,
+        };
         match end {
             // The last response had `Connection: close`: the server has not read the other
             // requests.
@@ -106,7 +125,9 @@ impl LoadHandler {
             }
             End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
             End::Peer(PeerError::Goaway(code)) => {
-                self.tally.note_goaway(*code);
+                if !has_goaway {
+                    self.tally.note_goaway(*code);
+                }
                 self.tally.fail(ErrorKind::Goaway, n);
             }
             End::Peer(error) => {
@@ -131,6 +152,9 @@ impl LoadHandler {
             return self.opener.want(now, conn.number, conn.gate);
         }
         self.opener.note_response(conn.batch);
+        if has_goaway {
+            self.vain_since.get_or_insert(now);
+        }
         match (n, end) {
             // The server closes each connection at once, or speaks HTTP/1.
             (0, _) | (_, End::Peer(PeerError::NotHttp2)) => {

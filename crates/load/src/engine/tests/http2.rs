@@ -117,6 +117,23 @@ fn streams_behind_the_last_one_of_goaway_are_opened_on_another_connection() {
 }
 
 #[test]
+fn a_server_that_ends_every_connection_by_goaway_fails_the_requests() {
+    const GOAWAY: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
+        \0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b"; // SETTINGS, and no stream was processed
+    for (timeout, rate) in [(1, None), (60, None), (60, Some(100))] {
+        let options = http2(10, 50, |o| (o.timeout, o.rate) = (Duration::from_secs(timeout), rate));
+        let mut world = run(&options, |_| Treatment::Bytes(GOAWAY, false));
+        assert_eq!(world.errors(), [("goaway", 50)], "{timeout} {rate:?}");
+        let code = ErrorCode::EnhanceYourCalm;
+        let opened = world.tally().opened;
+        assert!(matches!(world.tally().goaways[..], [(c, n)] if c == code && n <= opened));
+        assert_eq!((world.tally().issued, outstanding(&mut world).iter().sum()), (50, 0_usize));
+        let took = world.now - world.epoch;
+        assert!(took < Duration::from_secs(timeout.min(5) + 2), "{took:?}");
+    }
+}
+
+#[test]
 fn a_request_without_a_response_times_out_alone() {
     for rate in [None, Some(20_000)] {
         let options = http2(10, 10_000, |o| {
