@@ -88,7 +88,7 @@ struct LoadHandler {
     refused: Vec<SocketId>, // those whose server did not choose HTTP/2
     freed: bool,            // the current event made its connection free for a request
     service: Reachability,
-    vain_since: Option<u64>, // since then GOAWAY has ended connections, and no response arrived
+    vain_since: Option<u64>, // since then connections were refused, without a response
     failure: Option<ConnectFailure>,
     publish_at: u64,
     target: u64, // responses and failures that end the run

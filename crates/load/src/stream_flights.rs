@@ -74,6 +74,11 @@ impl StreamFlights {
         !std::mem::replace(&mut self.left_out, true)
     }
 
+    /// True if the server has refused a stream since the last response.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refusals > 0
+    }
+
     /// True if GOAWAY has refused a stream.
     pub(crate) fn has_goaway(&self) -> bool {
         self.left_out

@@ -23,6 +23,7 @@ impl LoadHandler {
         code: ErrorCode,
         cause: Option<PeerError>,
     ) {
+        let is_vain = self.is_vain(at);
         let Outstanding::ByStream(flights) = &mut conn.flights else { return };
         // It may be one that has timed out.
         let Some(flight) = flights.cancel(stream) else { return };
@@ -40,20 +41,24 @@ impl LoadHandler {
         {
             self.tally.note_goaway(code);
         }
-        let is_vain =
-            |since| at.saturating_sub(since) >= nanos_of(LOST_AFTER.min(self.plan.timeout));
-        if goaway.is_some() && self.vain_since.is_some_and(is_vain) {
-            self.tally.fail(ErrorKind::Goaway, 1);
-        } else if code != ErrorCode::RefusedStream {
+        if code != ErrorCode::RefusedStream {
             self.tally.note_stream_reset(code);
             self.tally.fail(ErrorKind::StreamReset, 1);
-        } else if flights.note_refusal() > REFUSALS_MAX {
-            self.tally.fail(ErrorKind::StreamRefused, 1);
+        } else if flights.note_refusal() > REFUSALS_MAX || is_vain {
+            let kind = goaway.map_or(ErrorKind::StreamRefused, |_| ErrorKind::Goaway);
+            self.tally.fail(kind, 1);
         } else {
             self.tally.refused += 1;
             self.tally.issued -= 1;
             self.work.give_back(flight.planned);
         }
+    }
+
+    /// True if connections have ended with refused requests for longer than a restart takes, and no
+    /// response has arrived.
+    fn is_vain(&self, at: u64) -> bool {
+        let patience = nanos_of(LOST_AFTER.min(self.plan.timeout));
+        self.vain_since.is_some_and(|since| at.saturating_sub(since) >= patience)
     }
 
     /// Resets the streams that have timed out. True if there was one. If the whole connection is
@@ -110,9 +115,9 @@ impl LoadHandler {
             self.service.lose(now);
         }
         let n = conn.flights.len() as u64;
-        let has_goaway = match &conn.flights {
-            Outstanding::ByStream(flights) => flights.has_goaway(),
-            Outstanding::InOrder(_) => false,
+        let (is_refused, has_goaway) = match &conn.flights {
+            Outstanding::ByStream(flights) => (flights.is_refused(), flights.has_goaway()),
+            Outstanding::InOrder(_) => (false, false),
         };
         match end {
             // The last response had `Connection: close`: the server has not read the other
@@ -152,10 +157,14 @@ impl LoadHandler {
             return self.opener.want(now, conn.number, conn.gate);
         }
         self.opener.note_response(conn.batch);
-        if has_goaway {
+        if is_refused {
             self.vain_since.get_or_insert(now);
         }
         match (n, end) {
+            // Its requests have failed.
+            _ if is_refused && self.is_vain(now) => {
+                self.opener.want(now, conn.number, conn.gate);
+            }
             // The server closes each connection at once, or speaks HTTP/1.
             (0, _) | (_, End::Peer(PeerError::NotHttp2)) => {
                 self.opener.rest(now, conn.number, conn.gate);

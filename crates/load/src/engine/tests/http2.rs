@@ -134,6 +134,15 @@ fn a_server_that_ends_every_connection_by_goaway_fails_the_requests() {
 }
 
 #[test]
+fn a_server_that_refuses_a_stream_and_closes_each_time_fails_the_requests() {
+    const REFUSED: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
+        \0\0\x04\x03\0\0\0\0\x01\0\0\0\x07"; // SETTINGS, and REFUSED_STREAM for stream 1
+    let world = run(&http2(1, 5_000, |_| {}), |_| Treatment::Bytes(REFUSED, true));
+    assert_eq!(world.errors(), [("stream_refused", 5_000)]);
+    assert!(world.now - world.epoch < Duration::from_secs(7));
+}
+
+#[test]
 fn a_request_without_a_response_times_out_alone() {
     for rate in [None, Some(20_000)] {
         let options = http2(10, 10_000, |o| {
