@@ -252,8 +252,8 @@ fn options_of_http1_and_http2_exclude_each_other() {
     for (arguments, part) in [
         (&["-m", "10"][..], "--http2"),
         (&["--http2", "-p", "2"], "cannot be used with"),
-        (&["--http2", "-m", "0"], "the streams of a connection must be 1 to 10,000"),
-        (&["--http2", "-m", "10001"], "the streams of a connection must be 1 to 10,000"),
+        (&["--http2", "-m", "0"], "must be 1 to 10000"),
+        (&["--http2", "-m", "10001"], "must be 1 to 10000"),
         (&["--http2", "-m", "2", "--reconnect"], "a connection for every request"),
     ] {
         let ended = load(&[arguments, &["http://127.0.0.1:1/"]].concat());

@@ -40,7 +40,7 @@ pub(crate) struct TrafficArguments {
 
     /// Number of outstanding requests on each connection of HTTP/1.1
     #[arg(short, long, value_name = "N", default_value_t = 1, conflicts_with = "http2",
-          value_parser = numbers::parse::<u16>)]
+          value_parser = numbers::within(1..=64_u16))]
     pub(crate) pipelining: u16,
 
     /// Use HTTP/2: by ALPN over TLS, otherwise with prior knowledge [default: HTTP/1.1]
@@ -50,7 +50,7 @@ pub(crate) struct TrafficArguments {
     /// Number of concurrent streams on each connection of HTTP/2, at most those that the server
     /// accepts
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, requires = "http2",
-          value_parser = numbers::parse::<u16>)]
+          value_parser = numbers::within(1..=10_000_u16))]
     pub(crate) streams: u16,
 
     /// Request method
