@@ -455,6 +455,23 @@ fn an_origin_is_not_coalesced_again_after_421() {
     stage.check_end();
 }
 
+/// Its own connection is one of HTTP/1.1, and is closed.
+#[test]
+fn an_origin_of_http1_is_not_coalesced_again_after_421() {
+    let mut stage = CoalescingStage::new(|request| match (request.connection, host_of(request)) {
+        (0, "b.example") => vec![Http2Step::Status(421)],
+        (1, _) => vec![Http2Step::Respond(b"b.example".to_vec()), Http2Step::Close],
+        _ => respond(request),
+    });
+    stage.get_each(&["a.example"]);
+    stage.peer.tls = Some(server_tls_with(&stage.certs, vec![HTTP1.to_vec()]));
+    stage.get_each(&["b.example"]);
+    stage.run_until(|client| client.connections() == 1);
+    stage.get_each(&["b.example"]);
+    assert_eq!(stage.connections_of("b.example"), [0, 1, 2]);
+    stage.check_end();
+}
+
 /// Each 421 to such a request is delivered. The next one uses a connection of the origin.
 #[test]
 fn an_origin_is_not_coalesced_again_after_421_to_a_verbatim_head() {

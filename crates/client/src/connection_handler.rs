@@ -596,8 +596,10 @@ impl<A: Application> ConnectionHandler<A> {
                 }
             }
         };
-        if !is_http2 {
-            self.state.pool.separate(data.origin()); // its server does not want it on HTTP/2
+        // Its server does not want it on HTTP/2. After a 421 it is apart already, and the
+        // connection that it was coalesced onto keeps it in the pool.
+        if !is_http2 && known.coalesces {
+            self.state.pool.separate(data.origin());
         }
         if is_http2 && self.state.config.coalescing {
             self.state.pool.begin_coalescing(
