@@ -124,6 +124,7 @@ impl Error {
         match self {
             Self::Resolve(_) | Self::ResolveProxy(_) => "resolve",
             Self::Connect(_) => "connect",
+            Self::Layer(error) if is_truncated(error) => "truncated",
             Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
             Self::Layer(_) | Self::Proxy(_) | Self::NoTunnel => "proxy",
             Self::Peer(PeerError::UnexpectedEof | PeerError::BodyTooShort) => "truncated",
@@ -142,6 +143,11 @@ impl Error {
             Self::Write(_) => "write",
         }
     }
+}
+
+/// True if an established TLS session ended without close_notify.
+pub(crate) fn is_truncated(error: &LayerError) -> bool {
+    error.downcast_ref() == Some(&fulmar_tls::TlsError::Truncated)
 }
 
 impl fmt::Display for Error {

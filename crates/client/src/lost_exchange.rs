@@ -11,7 +11,7 @@ use fulmar_tls::TlsError;
 use crate::application::Application;
 use crate::connection_data::ConnectionData;
 use crate::connection_handler::ConnectionHandler;
-use crate::error::{Error, Waiting};
+use crate::error::{Error, Waiting, is_truncated};
 use crate::request::Request;
 use crate::transfer::TransferId;
 use crate::transfer_stage::TransferStage;
@@ -85,6 +85,7 @@ impl<A: Application> ConnectionHandler<A> {
         let again = silent && mute && harmless && first_time && loss.may_be_stale;
         let error = match loss.error {
             Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
+            Error::Layer(error) if silent && mute && is_truncated(&error) => Error::Closed,
             error => error,
         };
         let request = again.then(|| transfer.request.clone());
@@ -165,7 +166,7 @@ impl Loss {
             End::Peer(PeerError::Unsolicited) => true,
             // GOAWAY does not say whether the streams up to the last one were processed.
             End::Peer(PeerError::UnexpectedEof | PeerError::Goaway(_)) => true,
-            End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),
+            End::Layer(error) => is_truncated(error),
             _ => false,
         };
         Self { error: failure(end), may_be_stale }

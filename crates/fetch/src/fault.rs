@@ -6,6 +6,7 @@ use std::io;
 use fulmar_client::{BuildError, Error, Tried};
 use fulmar_proto::PeerError;
 use fulmar_semantics::content_range::RangeError;
+use fulmar_tls::TlsError;
 
 use crate::checksum::FileChecksum;
 use crate::list::ListLineError;
@@ -94,6 +95,9 @@ impl FetchFault {
             Self::Changed => true,
             Self::Status(status) => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Transfer(Error::Peer(error)) => is_lost(*error),
+            Self::Transfer(Error::Layer(error)) => {
+                error.downcast_ref() == Some(&TlsError::Truncated)
+            }
             Self::Transfer(error) => matches!(
                 error,
                 Error::Connect(_)
@@ -209,6 +213,19 @@ mod tests {
         }
         let lost = FetchFault::Transfer(Error::Peer(PeerError::UnexpectedEof));
         assert!(lost.keeps_part() && lost.is_transient());
+    }
+
+    #[test]
+    fn truncated_tls_is_a_lost_connection() {
+        let fault = |error: TlsError| FetchFault::Transfer(Error::Layer(error.into()));
+        let lost = fault(TlsError::Truncated);
+        assert_eq!(lost.kind(), "truncated");
+        assert!(lost.keeps_part() && lost.is_transient());
+        for error in [TlsError::HandshakeEof, TlsError::BadRecord, TlsError::NotTls] {
+            let failed = fault(error);
+            assert_eq!(failed.kind(), "tls");
+            assert!(!failed.is_transient(), "{failed:?}");
+        }
     }
 
     #[test]

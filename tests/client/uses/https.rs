@@ -5,6 +5,7 @@ use std::io::{BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fulmar_client::{Client, Done, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_proto::{FileRange, Layer};
@@ -12,14 +13,15 @@ use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::client_in_loop::ClientInLoop;
+use fulmar_tests::http2_server::{Http2Step, ScriptedHttp2};
 use fulmar_tests::https::{Https, client_tls, trusting};
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop, done};
-use fulmar_tests::process::{ChildProcess, peer};
+use fulmar_tests::process::{ChildProcess, eventually, peer};
 use fulmar_tests::threads::{RequestRecord, ThreadedServer, relay};
 use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
 use fulmar_tls::{
-    ClientOptions, ClientTls, HTTP1, Roots, ServerOptions, ServerTls, TlsError, Verify,
+    ClientOptions, ClientTls, HTTP1, HTTP2, Roots, ServerOptions, ServerTls, TlsError, Verify,
 };
 
 fn in_every_loop(checks: [fn(); 3]) {
@@ -273,6 +275,43 @@ fn a_body_until_the_end_needs_close_notify() {
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
 }
 
+/// The server closes without close_notify: it is a lost connection, as in clear text.
+#[test]
+fn truncated_sessions_are_lost_connections() {
+    for alpn in [HTTP1, HTTP2] {
+        let certs = Certs::new();
+        let identity = certs.identity(CertOwner::Server);
+        let options = ServerOptions { alpn: vec![alpn.to_vec()], ..identity.into() };
+        let server = ServerTls::new(options).expect("a certificate and its key");
+        let mut peer =
+            ScriptedHttp2::over_tls(server, |request| match (request.connection, &*request.path) {
+                (0, "/again") | (_, "/lost") => vec![Http2Step::Close],
+                (_, "/cut") => vec![Http2Step::Begin(b"begun".to_vec()), Http2Step::Close],
+                _ => vec![Http2Step::Respond(b"whole".to_vec())],
+            });
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
+        let tls = client_tls(&certs);
+        for (path, kind, body, count) in [
+            ("/", None, "whole", 1),
+            ("/again", None, "whole", 2),
+            ("/lost", Some("closed"), "", 2),
+            ("/cut", Some("truncated"), "begun", 1),
+        ] {
+            let id = client.get(&format!("https://{}{path}", peer.address()), with(&tls));
+            eventually(path, || {
+                peer.turn();
+                client.client.0.turn_within(Duration::from_millis(1)).expect("a turn");
+                client.client.0.engine.running() == 0
+            });
+            let recorder = client.recorder();
+            let result = &recorder.ended(id).result;
+            assert_eq!(result.as_ref().err().map(Error::kind), kind, "{path}: {result:?}");
+            assert_eq!(recorder.body(id), body.as_bytes(), "{path}");
+            assert_eq!(peer.count(path), count, "{path}");
+        }
+    }
+}
+
 /// A proxy that supports CONNECT, and connects to `to` whatever the requested target is.
 fn tunnelling(to: impl Fn(&str) -> std::net::SocketAddr + Send + Sync + 'static) -> ThreadedServer {
     ThreadedServer::with_connections(move |_, stream, log| {
@@ -363,13 +402,13 @@ fn no_event_before_the_handshake_and_none_while_paused() {
     let id = client.get(&url(&server, "/bytes/3000000"), with(&client_tls(&certs)));
     let mut resumed = 0;
     while client.recorder().done.is_empty() {
-        client.client.turn(std::time::Duration::from_millis(1));
+        client.client.turn(Duration::from_millis(1));
         resumed += 1;
         client.client.with(|client, now| client.with(now, |_, context| context.resume(id)));
         assert!(resumed < 100_000);
     }
     let done = is_ok(client.recorder().ended(id));
-    assert!(done.timings().handshake > std::time::Duration::ZERO);
+    assert!(done.timings().handshake > Duration::ZERO);
     assert_eq!(client.recorder().body(id).len(), 3_000_000);
     assert!(client.recorder().trace(id).starts_with("Hd"));
 }

@@ -2,8 +2,11 @@
 
 use std::process::Command;
 
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::get::Download;
-use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar, peer, run};
+use fulmar_tests::http2_server::{Http2Step, ScriptedHttp2};
+use fulmar_tests::process::{ChildProcess, ExitOutput, eventually, fulmar, has_ended, peer, run};
+use fulmar_tls::{HTTP1, HTTP2, ServerOptions, ServerTls};
 
 const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 \
     -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem";
@@ -112,4 +115,35 @@ fn prior_knowledge_of_http2_does_not_exclude_negotiation() {
     let ended = get(&download, port, "localhost", &options);
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(download.names(), ["index.html"]);
+}
+
+/// The server closes the first two connections within the body, without close_notify.
+#[test]
+fn truncated_sessions_are_retried() {
+    for alpn in [HTTP1, HTTP2] {
+        let certs = Certs::new();
+        let identity = certs.identity(CertOwner::Server);
+        let options = ServerOptions { alpn: vec![alpn.to_vec()], ..identity.into() };
+        let tls = ServerTls::new(options).expect("a certificate and its key");
+        let mut server = ScriptedHttp2::over_tls(tls, |request| match request.connection {
+            0 | 1 => vec![Http2Step::Begin(b"wh".to_vec()), Http2Step::Close],
+            _ => vec![Http2Step::Respond(b"whole".to_vec())],
+        });
+        let url = format!("https://127.0.0.1:{}/file", server.address().port());
+        let ca = certs.ca().display().to_string();
+        for (retry, retries, kind) in [("0", 0, Some("truncated")), ("3", 1, None)] {
+            let download = Download::new();
+            let options = ["--cacert", &ca, "--retry", retry, "--jsonl", "records", &url];
+            let run = download.start(&options);
+            eventually("the end of the run", || {
+                server.turn();
+                has_ended(run.id())
+            });
+            let ended = run.wait();
+            let record = &download.records()[0];
+            assert_eq!(record["retries"], retries, "{ended:?} {record}");
+            assert_eq!(record["error"]["kind"].as_str(), kind, "{ended:?} {record}");
+            assert_eq!(ended.status.success(), kind.is_none(), "{ended:?}");
+        }
+    }
 }
