@@ -247,6 +247,12 @@ fn malformed_responses_have_their_cause() {
         (vec![head(4, &length_5), data(b"123456")], PeerError::BodyTooLong, "excess"),
         (vec![head(5, &upper_case)], PeerError::BadField, "protocol"),
         (vec![head(4, b""), head(5, b"")], PeerError::BadTrailer, "protocol"),
+        (vec![data(b"no head")], PeerError::Http2Stream(ErrorCode::ProtocolError), "protocol"),
+        (
+            vec![Http2Step::Frame(8, 0, vec![0; 4])],
+            PeerError::Http2Stream(ErrorCode::ProtocolError),
+            "protocol",
+        ),
     ];
     for (steps, cause, kind) in rows {
         let mut staged = Http2Staged::new(move |_| steps.clone());

@@ -188,6 +188,10 @@ fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
             CurlCode::RecvError,
             format!("Too large response headers: {heads} > {LIBCURL_HEADS_SIZE_MAX}"),
         ),
+        PeerError::Http2Stream(code) => {
+            let text = format!("HTTP/2 stream was not closed cleanly: {code}");
+            Failure::new(CurlCode::Http2Stream, text)
+        }
         PeerError::Http2(code) => Failure::new(CurlCode::Http2, code.to_string()),
         error => Failure::new(CurlCode::RecvError, error.to_string()),
     }

@@ -67,6 +67,9 @@ pub enum PeerError {
     OnlyHttp2,
     /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
     Http2(ErrorCode),
+    /// A stream error of HTTP/2 (RFC 9113 §5.4.2): a frame that its state does not permit, or more
+    /// bytes than its window has.
+    Http2Stream(ErrorCode),
 }
 
 impl PeerError {
@@ -87,6 +90,7 @@ impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Http2(code) => return write!(f, "HTTP/2 connection error {code}"),
+            Self::Http2Stream(code) => return write!(f, "HTTP/2 stream error {code}"),
             Self::Goaway(code) => {
                 return write!(f, "the server closed the connection with GOAWAY ({code})");
             }

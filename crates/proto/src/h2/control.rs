@@ -189,7 +189,7 @@ impl<S: Side> H2<S> {
             };
         };
         if increment == 0 {
-            return self.break_stream(slot, ErrorCode::ProtocolError, None);
+            return self.break_stream(slot, ErrorCode::ProtocolError);
         }
         let stream = &self.streams[slot];
         let is_blocked = !stream.queue.is_empty() && !stream.send_window.is_open();
@@ -199,7 +199,7 @@ impl<S: Side> H2<S> {
                 self.streams.update_ready(slot, Turn::Last);
                 Ok(())
             }
-            Err(code) => self.break_stream(slot, code, None),
+            Err(code) => self.break_stream(slot, code),
         }
     }
 

@@ -82,9 +82,7 @@ impl<S: Side> H2<S> {
         };
         let ends = header.has(flag::END_STREAM);
         match self.streams[slot].recv {
-            RecvHalf::Ended => {
-                self.break_stream(slot, ErrorCode::StreamClosed, None).map(|()| None)
-            }
+            RecvHalf::Ended => self.break_stream(slot, ErrorCode::StreamClosed).map(|()| None),
             RecvHalf::Head => self.handle_response(slot, section, ends, scratch),
             RecvHalf::Body(left) => {
                 // A tunnel has no trailers (RFC 9113 §8.5). A response that refuses one may.
@@ -103,7 +101,7 @@ impl<S: Side> H2<S> {
 
     /// A malformed message is a stream error (RFC 9113 §8.1.1).
     fn break_message(&mut self, slot: StreamSlot, cause: PeerError) -> Parsed {
-        self.break_stream(slot, ErrorCode::ProtocolError, Some(cause)).map(|()| None)
+        self.fail_message(slot, ErrorCode::ProtocolError, cause).map(|()| None)
     }
 
     /// HEADERS of a closed stream.
@@ -169,7 +167,7 @@ impl<S: Side> H2<S> {
                     false => RequestRefusal::Malformed.error(),
                 });
                 let code = ErrorCode::ProtocolError;
-                return self.break_stream(slot, code, None).map(|()| None);
+                return self.break_stream(slot, code).map(|()| None);
             }
         }
         let stream = &mut self.streams[slot];
@@ -222,7 +220,7 @@ impl<S: Side> H2<S> {
             stream.interims += 1;
             if u32::from(stream.interims) > INTERIM_LEN_MAX {
                 let (code, cause) = (ErrorCode::EnhanceYourCalm, PeerError::TooManyInterim);
-                return self.break_stream(slot, code, Some(cause)).map(|()| None);
+                return self.fail_message(slot, code, cause).map(|()| None);
             }
             return Ok(self.deliver_response(slot, section, None, scratch));
         }

@@ -406,21 +406,21 @@ impl<S: Side> H2<S> {
         stream.moved |= data > 0;
         let in_window = stream.recv_window.receive(len);
         let fault = match &mut stream.recv {
-            RecvHalf::Ended => Some((ErrorCode::StreamClosed, None)),
-            RecvHalf::Head => Some((ErrorCode::ProtocolError, None)),
-            RecvHalf::Body(_) if in_window.is_err() => in_window.err().map(|code| (code, None)),
+            RecvHalf::Ended => return self.break_stream(slot, ErrorCode::StreamClosed),
+            RecvHalf::Head => return self.break_stream(slot, ErrorCode::ProtocolError),
+            RecvHalf::Body(_) if let Err(code) = in_window => return self.break_stream(slot, code),
             RecvHalf::Body(None) => None,
             RecvHalf::Body(Some(left)) => match left.checked_sub(data as u64) {
                 Some(rest) if rest == 0 || !end_stream => {
                     *left = rest;
                     None
                 }
-                Some(_) => Some((ErrorCode::ProtocolError, Some(PeerError::BodyTooShort))),
-                None => Some((ErrorCode::ProtocolError, Some(PeerError::BodyTooLong))),
+                Some(_) => Some(PeerError::BodyTooShort),
+                None => Some(PeerError::BodyTooLong),
             },
         };
         match fault {
-            Some((code, cause)) => self.break_stream(slot, code, cause),
+            Some(cause) => self.fail_message(slot, ErrorCode::ProtocolError, cause),
             None => {
                 stream.expects_continue &= data == 0;
                 self.budget.note_progress(&self.limits, data > 0);
@@ -529,17 +529,27 @@ impl<S: Side> H2<S> {
         self.close_if_done(slot);
     }
 
-    /// A stream error of the peer. It costs as much as a reset by the peer itself (CVE-2025-8671).
+    /// The peer broke the rules of a stream.
     pub(super) fn break_stream(
         &mut self,
         slot: StreamSlot,
         code: ErrorCode,
-        cause: Option<PeerError>,
+    ) -> Result<(), ErrorCode> {
+        self.fail_message(slot, code, PeerError::Http2Stream(code))
+    }
+
+    /// A stream error because of the peer's message. It costs as much as a reset by the peer itself
+    /// (CVE-2025-8671).
+    pub(super) fn fail_message(
+        &mut self,
+        slot: StreamSlot,
+        code: ErrorCode,
+        cause: PeerError,
     ) -> Result<(), ErrorCode> {
         if S::SERVER {
             self.budget.spend_reset()?;
         }
-        self.fail_stream(slot, code, cause);
+        self.fail_stream(slot, code, Some(cause));
         Ok(())
     }
 
