@@ -661,6 +661,25 @@ fn waiting_origins_are_coalesced_onto_a_new_connection() {
     stage.check_end();
 }
 
+/// Each connection made the origins that waited try it, and lose their places.
+#[test]
+fn origins_of_other_certificates_are_served_in_the_order_of_waiting() {
+    let config = Config { connections_max: 1, ..Config::default() };
+    let mut stage = CoalescingStage::with_config(config, respond);
+    let hosts: Vec<String> = (0..20).map(|n| format!("n{n}.alone.example")).collect();
+    let issue = |host: &String| stage.certs.issue(host, &[host]);
+    let identities = hosts.iter().map(issue).collect();
+    let tls = ServerTls::new(ServerOptions { identities, ..Default::default() });
+    stage.peer = ScriptedHttp2::over_tls(tls.expect("certificates"), respond);
+    for host in &hosts {
+        stage.get(host, "/");
+    }
+    stage.run();
+    let served: Vec<&str> = stage.peer.requests.iter().map(host_of).collect();
+    assert_eq!(served, hosts);
+    stage.check_end();
+}
+
 /// Many requests of one origin do not delay the few of another one.
 #[test]
 fn origins_of_a_connection_take_turns() {

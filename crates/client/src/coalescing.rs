@@ -172,24 +172,30 @@ impl ClientState {
             self.sweep(now, unused);
         }
         self.pool.coalesce(origin, connection, home);
+        self.pool.stop_waiting(origin);
         true
     }
 
     /// A connection of `home` may serve others from now on: origins that wait until they may open
-    /// one try it first.
-    pub(crate) fn retry_coalescing(&mut self, home: usize) {
+    /// one, and whose name its certificate has, try it first. Meanwhile they keep their places.
+    pub(crate) fn retry_coalescing(&mut self, now: Instant, home: usize, info: &Info<'_>) {
         let pool = &self.pool;
         let key = pool.get(home).expect(CONNECTED).key.key();
         let may_join = |at: &usize| {
-            let known = pool.get(*at); // it may have been swept
-            known.is_some_and(|it| it.coalesces && it.key.key().equals_without_host(key))
+            let known = pool.get(*at)?.key.key(); // it may have been swept
+            let agrees = pool.get(*at)?.coalesces && known.equals_without_host(key);
+            agrees.then_some((*at, known))
         };
-        let waiting = pool.waiting_origins.iter().copied().filter(may_join);
-        let found: Vec<usize> = waiting.take(RETRIES_MAX).collect();
-        self.pool.waiting_origins.retain(|at| !found.contains(at));
-        for at in found {
-            self.pool.get_mut(at).expect(WAITED_FOR).waits_for_connection = false;
-            self.commands.push_back(Command::Dispatch(at));
+        let waiting = pool.waiting_origins.iter().filter_map(may_join).take(CANDIDATES_MAX);
+        let named = waiting.filter(|(_, key)| info.is_valid_for(&key.host));
+        let found: Vec<_> = named.map(|(at, key)| (at, key.addresses.is_some())).collect();
+        for (at, has_addresses) in found {
+            match self.pool.get(at).expect(WAITED_FOR).addresses {
+                AddressState::Unknown | AddressState::Resolving(_) if !has_addresses => {
+                    self.ask(now, at);
+                }
+                _ => self.commands.push_back(Command::Dispatch(at)),
+            }
         }
     }
 
@@ -216,9 +222,8 @@ impl ClientState {
     }
 }
 
-/// Connections that are examined for one that an origin needs. Examining one is parsing its
-/// certificate; opening one costs about as much as a hundred of these.
+/// Connections that are examined for one that an origin needs, and waiting origins that are
+/// examined for a new connection. Examining is parsing a certificate; opening a connection costs
+/// about as much as a hundred of these.
 const CANDIDATES_MAX: usize = 16;
-/// Waiting origins that try a new connection. Each may have its name resolved for this.
-const RETRIES_MAX: usize = 16;
 const LISTED: &str = "a connection keeps its origins in the pool";

@@ -11,7 +11,7 @@ use fulmar_proto as proto;
 use fulmar_proto::{
     ClientConnection, Connection, PeerError, Reset, StreamId, UrlScheme, UsageError,
 };
-use fulmar_tls::{ClientSession, HTTP2};
+use fulmar_tls::{ClientSession, HTTP2, Info};
 
 use crate::application::{Application, Context, TransferEvent};
 use crate::body;
@@ -510,9 +510,8 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
     ) {
         match event {
             ConnectionEvent::Established { info } => {
-                let alpn = info.and_then(|info| info.downcast_ref::<ClientSession>()?.info()?.alpn);
-                let is_http2 = alpn == Some(HTTP2);
-                self.handle_established(now, socket, (connection, data), is_http2);
+                let info = info.and_then(|info| info.downcast_ref::<ClientSession>()?.info());
+                self.handle_established(now, socket, (connection, data), info.as_ref());
             }
             ConnectionEvent::Received => data.response_begun = true,
             ConnectionEvent::Event(event) => {
@@ -562,7 +561,7 @@ impl<A: Application> ConnectionHandler<A> {
         now: Instant,
         socket: SocketId,
         (connection, data): (&mut ClientConnection, &mut ConnectionData),
-        is_http2: bool,
+        info: Option<&Info<'_>>,
     ) {
         if let Some(opening) = &mut data.opening {
             let setup = &mut opening.setup;
@@ -570,7 +569,8 @@ impl<A: Application> ConnectionHandler<A> {
         }
         let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);
         let key = known.key.key();
-        let is_http2 = is_http2 || key.protocol == Protocol::Http2;
+        let has_chosen = info.is_some_and(|info| info.alpn == Some(HTTP2));
+        let is_http2 = has_chosen || key.protocol == Protocol::Http2;
         if is_http2 {
             connection.start_http2(match key.tls {
                 Some(_) => UrlScheme::Https,
@@ -609,8 +609,11 @@ impl<A: Application> ConnectionHandler<A> {
             );
         }
         self.state.commands.push_back(Command::Freed(socket));
-        if is_http2 && self.state.pool.coalescing.contains(socket.index) {
-            self.state.retry_coalescing(data.origin());
+        if is_http2
+            && self.state.pool.coalescing.contains(socket.index)
+            && let Some(info) = info
+        {
+            self.state.retry_coalescing(now, data.origin(), info);
         }
     }
 

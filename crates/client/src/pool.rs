@@ -446,6 +446,13 @@ impl Pool {
         Swept::Removed { resolving: matches!(origin.addresses, AddressState::Resolving(_)) }
     }
 
+    /// The origin has found another connection meanwhile.
+    pub(crate) fn stop_waiting(&mut self, at: usize) {
+        if std::mem::replace(&mut self.origins[at].waits_for_connection, false) {
+            self.waiting_origins.retain(|waiting| *waiting != at);
+        }
+    }
+
     /// The origin waits until any connection closes.
     pub(crate) fn wait_for_connection(&mut self, at: usize) {
         if !std::mem::replace(&mut self.origins[at].waits_for_connection, true) {
