@@ -108,6 +108,8 @@ impl Failure {
                 )
             }
             Error::Layer(error) => match error.downcast_ref::<TlsError>() {
+                // libcurl takes it for an end of the connection as any other.
+                Some(TlsError::Truncated) => malformed(PeerError::UnexpectedEof, context),
                 Some(error) => {
                     let (code, text, _) = tls_failure(error, context.tls_host);
                     Self::new(code, text)
@@ -254,5 +256,34 @@ mod tests {
         let code = |peer| Failure::of_build(&error, peer).code;
         assert_eq!(code(("1.2.3.4.5", 80)), CurlCode::CouldntResolveHost);
         assert_eq!(code(("127.0.0.1", 0)), CurlCode::CouldntConnect);
+    }
+
+    /// Recorded from libcurl, but for the body without a length.
+    #[test]
+    fn tls_that_ends_without_close_notify_ends_as_any_connection() {
+        let failure = |has_head, content_length| {
+            let response = HopResponse { has_head, content_length, ..HopResponse::default() };
+            let context = FailureContext {
+                host: "h",
+                target: "h",
+                tls_host: "h",
+                port: 443,
+                is_proxied: false,
+                socks: None,
+                elapsed_ms: 0,
+                heads: 0,
+                received: 3,
+                response: &response,
+            };
+            let Failure { code, text } =
+                Failure::of(&Error::Layer(TlsError::Truncated.into()), context);
+            (code, text.into_owned())
+        };
+        let partial = |text: &str| (CurlCode::PartialFile, text.to_owned());
+        assert_eq!(failure(false, None), (CurlCode::GotNothing, "Empty reply from server".into()));
+        let left = "transfer closed with 7 bytes remaining to read";
+        assert_eq!(failure(true, Some(10)), partial(left));
+        let left = "transfer closed with outstanding read data remaining";
+        assert_eq!(failure(true, None), partial(left));
     }
 }
