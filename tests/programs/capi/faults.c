@@ -7,9 +7,11 @@
 #define CURL_DISABLE_DEPRECATION
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +114,12 @@ static void *serve_one(void *argument)
 static void *serve(void *argument)
 {
     int listener = (int)(long)argument, fd;
-    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+    while ((fd = accept(listener, NULL, NULL)) >= 0 || errno == EMFILE) {
         pthread_t thread;
+        if (fd < 0) { /* a call that began without descriptors */
+            sched_yield();
+            continue;
+        }
         connections++;
         pthread_create(&thread, NULL, serve_one, (void *)(long)fd);
         pthread_detach(thread);
