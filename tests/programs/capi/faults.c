@@ -205,6 +205,17 @@ static void report_server(void)
 /* A name, the bytes of responses, and whether the method is HEAD. */
 #define OK_6 "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello\n"
 
+/* Bytes that were not requested have arrived at the idle connection. */
+static void wait_for_input(CURL *easy)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd);
+    if (fd != CURL_SOCKET_BAD) {
+        struct pollfd input = {fd, POLLIN, 0};
+        poll(&input, 1, 10000);
+    }
+}
+
 static void twice(const char *name, const struct script *given, int is_head)
 {
     int status;
@@ -216,6 +227,8 @@ static void twice(const char *name, const struct script *given, int is_head)
         easy = transfer();
         curl_easy_setopt(easy, CURLOPT_NOBODY, (long)is_head);
         report(easy, name);
+        if (given->unasked)
+            wait_for_input(easy);
         report(easy, name);
         report_server();
         curl_easy_cleanup(easy);
