@@ -44,7 +44,8 @@ pub(crate) fn watch(
                 SIGTTOU => pause(&subject.live, true, &report),
                 SIGTTIN => pause(&subject.live, false, &report),
                 SIGTERM | SIGINT => {
-                    subject.stopper.stop();
+                    // Not a stop: the process could exit before the signal ends it.
+                    subject.stopper.remove_socket_files();
                     subject.logs.flush();
                     let _ = emulate_default_handler(signal); // does not return
                 }

@@ -131,10 +131,16 @@ impl Stopper {
     /// From now on. Files of Unix sockets are gone when this returns, so that another server
     /// may take their place at once.
     pub fn stop(&self) {
-        lock(&self.0.files).clear();
+        self.remove_socket_files();
         lock(&self.0.quit).take();
         self.0.stop.set();
         lock(&self.0.wakers).iter().for_each(Waker::wake);
+    }
+
+    /// Removes the files of Unix sockets, for a process that is about to end at once. Nothing is
+    /// stopped.
+    pub fn remove_socket_files(&self) {
+        lock(&self.0.files).clear();
     }
 
     /// True once [`Stopper::stop`] was called.

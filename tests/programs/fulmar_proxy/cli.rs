@@ -252,7 +252,7 @@ fn privileges_are_dropped_after_listening() {
 }
 
 #[test]
-fn sockets_are_inherited_from_the_parent() {
+fn a_hard_stop_ends_by_its_signal_and_removes_unix_sockets() {
     let place = ProxyFolder::new();
     let origin = origin("origin");
     let socket = place.path("front.sock");
