@@ -87,6 +87,11 @@ impl ServerConnection {
         either!(self, it => it.watch_sent(stream));
     }
 
+    /// True if [`ServerConnection::poll_sent`] has a stream.
+    pub fn has_sent(&self) -> bool {
+        either!(self, it => it.has_sent())
+    }
+
     /// The next watched stream whose message was sent as a whole: all bytes up to its end, also
     /// while others are queued behind it.
     pub fn poll_sent(&mut self) -> Option<StreamId> {

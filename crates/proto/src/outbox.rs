@@ -131,11 +131,12 @@ impl Outbox {
     /// Drops all queued bytes.
     pub fn clear(&mut self) {
         let Some(mut queue) = self.queue.take() else { return };
+        if queue.marks.is_empty() {
+            return spare::give(queue);
+        }
         let (sent, marks) = (queue.sent, std::mem::take(&mut queue.marks));
         spare::give(queue);
-        if !marks.is_empty() {
-            self.queue = Some(Box::new(Queue { sent, marks, ..Queue::default() }));
-        }
+        self.queue = Some(Box::new(Queue { sent, marks, ..Queue::default() }));
     }
 
     /// Bytes queued.
@@ -152,6 +153,12 @@ impl Outbox {
         // Usually behind all others: only a message that was reset ends in front of other bytes.
         let at = queue.marks.iter().rposition(|mark| mark.end <= end).map_or(0, |last| last + 1);
         queue.marks.insert(at, EndMark { stream, end });
+    }
+
+    /// True if [`Outbox::poll_marked`] has a stream.
+    pub(crate) fn has_passed_mark(&self) -> bool {
+        let queue = self.queue.as_deref();
+        queue.is_some_and(|it| it.marks.front().is_some_and(|mark| mark.end <= it.sent))
     }
 
     /// The next stream whose mark was passed, in the order of the marked bytes.

@@ -67,7 +67,10 @@ pub(crate) fn give(mut queue: Box<Queue>) {
     queue.segments.clear();
     (queue.at, queue.kept, queue.size, queue.memory) = (0, 0, 0, 0);
     queue.front_fits = false;
-    (queue.sent, queue.marks) = (0, VecDeque::new());
+    queue.sent = 0;
+    if queue.marks.capacity() > 0 {
+        queue.marks = VecDeque::new();
+    }
     SPARE.with_borrow_mut(|spare| {
         let size = spare.size + queue.kept_size();
         if spare.queues.len() < SPARE_LEN_MAX && size <= SPARE_SIZE_MAX {

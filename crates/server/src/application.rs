@@ -121,9 +121,9 @@ pub trait ServerApp {
     /// passed on. In HTTP/1 the connection ends with the error.
     fn handle_refused(&mut self, _now: Instant, _data: &mut Self::Data, _error: PeerError) {}
 
-    /// Bytes of the connection were sent. An application that counts or logs responses itself
-    /// implements it: a queued response is not sent yet. [`ServerConnection::poll_sent`] returns
-    /// the streams that it watches.
+    /// Responses that the application watches were sent: [`ServerConnection::poll_sent`] returns
+    /// their streams. An application that counts or logs responses itself implements it: a queued
+    /// response is not sent yet.
     fn handle_sent(
         &mut self,
         _now: Instant,

@@ -426,7 +426,9 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
                 }
             }
             ConnectionEvent::Sent => {
-                if let (connection, Some(data)) = entry {
+                if let (connection, Some(data)) = entry
+                    && connection.has_sent()
+                {
                     self.guard(now, |application| application.handle_sent(now, connection, data));
                 }
             }

@@ -134,7 +134,7 @@ impl<S: Side> H1<S> {
         {
             return Ok(Some(Decoded { start, repaired_from: None, is_cut: false }));
         }
-        if self.leniency.has(Leniency::LIBCURL) {
+        if !S::SERVER && self.leniency.has(Leniency::LIBCURL) {
             return self.poll_libcurl(head, input, scratch, fields);
         }
         self.poll_scanned(head, input, scratch, fields)
@@ -268,7 +268,11 @@ impl<S: Side> H1<S> {
             scratch.origin = FieldOrigin::Received;
         }
         let scratch: &'a Scratch = scratch;
-        let earlier = if let Recv::Head(head) = self.recv { head.earlier } else { 0 };
+        let is_libcurl = !S::SERVER && self.leniency.has(Leniency::LIBCURL);
+        let earlier = match self.recv {
+            Recv::Head(head) if is_libcurl => head.earlier,
+            _ => 0,
+        };
         let begun = match start {
             Start::Request(line) => self.begin_request(line, fields, scratch),
             Start::Response(line) => self.begin_response(line, fields, scratch, is_cut),
@@ -276,13 +280,13 @@ impl<S: Side> H1<S> {
         match begun {
             Ok(event) => {
                 let len = repaired_from.unwrap_or(fields.end);
-                if self.leniency.has(Leniency::LIBCURL) {
+                if is_libcurl {
                     self.passed = 0;
                     if let (Recv::Head(next), Ok(len)) = (&mut self.recv, u32::try_from(len)) {
                         next.earlier = earlier + len;
                     }
                 }
-                match is_cut {
+                match !S::SERVER && is_cut {
                     true => input.clear(), // with the part of a line behind it
                     false => input.skip(len),
                 }

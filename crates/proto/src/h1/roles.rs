@@ -51,6 +51,11 @@ impl H1Server {
         self.outbox.mark(stream, self.outbox.size());
     }
 
+    /// As [`crate::ServerConnection::has_sent`].
+    pub(crate) fn has_sent(&self) -> bool {
+        self.outbox.has_passed_mark()
+    }
+
     /// As [`crate::ServerConnection::poll_sent`].
     pub(crate) fn poll_sent(&mut self) -> Option<StreamId> {
         self.outbox.poll_marked()

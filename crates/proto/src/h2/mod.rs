@@ -490,6 +490,11 @@ impl H2<Server> {
         }
     }
 
+    /// As [`crate::ServerConnection::has_sent`].
+    pub(crate) fn has_sent(&self) -> bool {
+        self.outbox.has_passed_mark()
+    }
+
     /// As [`crate::ServerConnection::poll_sent`].
     pub(crate) fn poll_sent(&mut self) -> Option<StreamId> {
         self.outbox.poll_marked()
