@@ -75,6 +75,8 @@ struct LoadHandler {
     shared: Arc<RunShared>,
     thread: u32,
     epoch: Instant,
+    /// The time that was converted last, and its nanoseconds: all events of a turn have one time.
+    latest: (Instant, u64),
     opener: Opener,
     work: RequestQueue,
     tally: RunTally,
@@ -425,11 +427,15 @@ impl LoadHandler {
             shared,
             thread,
             epoch,
+            latest: (epoch, 0),
         }
     }
 
-    fn nanos(&self, now: Instant) -> u64 {
-        nanos_of(now.saturating_duration_since(self.epoch))
+    fn nanos(&mut self, now: Instant) -> u64 {
+        if self.latest.0 != now {
+            self.latest = (now, nanos_of(now.saturating_duration_since(self.epoch)));
+        }
+        self.latest.1
     }
 
     fn instant(&self, at: u64) -> Instant {
@@ -526,7 +532,8 @@ impl LoadHandler {
     fn complete(&mut self, now: Instant, conn: &mut Conn, stream: StreamId) {
         let completed = conn.flights.complete(stream);
         let (flight, status) = completed.expect("responses belong to requests");
-        self.tally.answer(self.nanos(now), flight, status);
+        let at = self.nanos(now);
+        self.tally.answer(at, flight, status);
         self.freed = true;
         self.vain_since = None;
         if !std::mem::replace(&mut conn.responded, true) {
@@ -650,7 +657,8 @@ impl LoadHandler {
             self.tally.shake_hands(took, info);
         }
         conn.stage = ConnStage::Established;
-        self.connected(self.nanos(now), conn.gate);
+        let at = self.nanos(now);
+        self.connected(at, conn.gate);
         self.freed = true;
         if info.is_none() {
             self.handle_used(now, socket, (connection, conn)); // no input is pending
@@ -673,7 +681,8 @@ impl LoadHandler {
                 connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
             Event::Reset { stream, code, cause, .. } => {
-                self.handle_reset(self.nanos(now), conn, stream, code, cause);
+                let at = self.nanos(now);
+                self.handle_reset(at, conn, stream, code, cause);
             }
             Event::Informational { .. } | Event::Writable { .. } => {}
         }
@@ -697,7 +706,8 @@ impl LoadHandler {
         } else if !freed {
             return;
         }
-        self.fill(self.nanos(now), socket, connection, conn);
+        let at = self.nanos(now);
+        self.fill(at, socket, connection, conn);
     }
 }
 
