@@ -88,6 +88,7 @@ impl ServerConnection {
     }
 
     /// True if [`ServerConnection::poll_sent`] has a stream.
+    #[inline(always)]
     pub fn has_sent(&self) -> bool {
         either!(self, it => it.has_sent())
     }

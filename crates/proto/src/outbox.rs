@@ -76,7 +76,9 @@ impl Outbox {
             queue.count(late.len() as u64);
             queue.append_own(late.into());
         }
-        self.free_if_empty();
+        if queue.size == 0 {
+            self.clear();
+        }
     }
 
     /// Queues a segment: small bytes are copied, everything else is shared.
@@ -105,7 +107,11 @@ impl Outbox {
     pub fn transmit(&mut self) -> Option<Transmit<'_>> {
         let queue = self.queue.as_deref_mut().filter(|queue| queue.size > 0)?;
         let inline = &queue.inline[queue.at..];
-        Some(Transmit::new(inline, queue.segments.make_contiguous()))
+        let segments = match queue.segments.is_empty() {
+            true => &mut [],
+            false => queue.segments.make_contiguous(),
+        };
+        Some(Transmit::new(inline, segments))
     }
 
     /// The first `n` bytes were sent. The rest stops sharing the thread's input block.
@@ -120,23 +126,21 @@ impl Outbox {
         assert!(n <= queue.size, "the driver reported more bytes than were queued");
         queue.size -= n;
         queue.sent += n;
-        if queue.size > 0 {
-            queue.advance(n);
-            queue.keep();
-            queue.fit();
+        if queue.size == 0 {
+            return self.clear();
         }
-        self.free_if_empty();
+        queue.advance(n);
     }
 
-    /// Drops all queued bytes.
+    /// Drops all queued bytes, and returns the memory. Only marks stay, until their owner takes
+    /// them.
     pub fn clear(&mut self) {
         let Some(mut queue) = self.queue.take() else { return };
-        if queue.marks.is_empty() {
-            return spare::give(queue);
+        if !queue.marks.is_empty() {
+            let (sent, marks) = (queue.sent, std::mem::take(&mut queue.marks));
+            self.queue = Some(Box::new(Queue { sent, marks, ..Queue::default() }));
         }
-        let (sent, marks) = (queue.sent, std::mem::take(&mut queue.marks));
         spare::give(queue);
-        self.queue = Some(Box::new(Queue { sent, marks, ..Queue::default() }));
     }
 
     /// Bytes queued.
@@ -156,6 +160,7 @@ impl Outbox {
     }
 
     /// True if [`Outbox::poll_marked`] has a stream.
+    #[inline]
     pub(crate) fn has_passed_mark(&self) -> bool {
         let queue = self.queue.as_deref();
         queue.is_some_and(|it| it.marks.front().is_some_and(|mark| mark.end <= it.sent))
@@ -166,7 +171,9 @@ impl Outbox {
         let queue = self.queue.as_deref_mut()?;
         let sent = queue.sent;
         let mark = queue.marks.pop_front_if(|mark| mark.end <= sent)?;
-        self.free_if_empty();
+        if queue.size == 0 {
+            self.clear();
+        }
         Some(mark.stream)
     }
 
@@ -189,13 +196,6 @@ impl Outbox {
     pub fn is_empty(&self) -> bool {
         self.size() == 0
     }
-
-    /// Returns the memory if nothing is queued. Only marks stay, until their owner takes them.
-    fn free_if_empty(&mut self) {
-        if self.size() == 0 {
-            self.clear();
-        }
-    }
 }
 
 impl Drop for Outbox {
@@ -211,7 +211,15 @@ impl Queue {
         self.memory += bytes;
     }
 
-    fn advance(&mut self, mut n: u64) {
+    /// Removes `n` sent bytes. The rest may wait long.
+    #[inline(never)] // most sends take everything
+    fn advance(&mut self, n: u64) {
+        self.remove(n);
+        self.keep();
+        self.fit();
+    }
+
+    fn remove(&mut self, mut n: u64) {
         let first = n.min((self.inline.len() - self.at) as u64);
         self.memory -= first;
         self.at += usize::try_from(first).expect("at most the length of a Vec");

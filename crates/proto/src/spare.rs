@@ -57,14 +57,16 @@ pub(crate) fn take() -> Box<Queue> {
 
 /// Gives a queue back. It is freed instead if it has grown beyond the usual, or if enough memory
 /// is spare: after many slow readers, every connection returns a large one.
+#[inline(always)] // each message gives a queue back
 pub(crate) fn give(mut queue: Box<Queue>) {
-    if queue.inline.capacity() > INLINE_CAPACITY_MAX
-        || queue.segments.capacity() > SEGMENTS_CAPACITY_MAX
-    {
+    let kept_size = queue.kept_size();
+    if kept_size > KEPT_SIZE_MAX {
         return;
     }
     queue.inline.clear();
-    queue.segments.clear();
+    if !queue.segments.is_empty() {
+        queue.segments.clear();
+    }
     (queue.at, queue.kept, queue.size, queue.memory) = (0, 0, 0, 0);
     queue.front_fits = false;
     queue.sent = 0;
@@ -72,7 +74,7 @@ pub(crate) fn give(mut queue: Box<Queue>) {
         queue.marks = VecDeque::new();
     }
     SPARE.with_borrow_mut(|spare| {
-        let size = spare.size + queue.kept_size();
+        let size = spare.size + kept_size;
         if spare.queues.len() < SPARE_LEN_MAX && size <= SPARE_SIZE_MAX {
             spare.size = size;
             spare.queues.push(queue);
@@ -95,8 +97,7 @@ thread_local!(static SPARE: RefCell<Spare> = const {
 
 const SPARE_LEN_MAX: usize = 256;
 const SPARE_SIZE_MAX: usize = 1024 * 1024;
-const INLINE_CAPACITY_MAX: usize = 32 * 1024;
-const SEGMENTS_CAPACITY_MAX: usize = 64;
+const KEPT_SIZE_MAX: usize = 32 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -107,11 +108,11 @@ mod tests {
     fn large_queues_are_not_kept_beyond_a_megabyte() {
         let mut queues: Vec<_> = (0..SPARE_LEN_MAX).map(|_| take()).collect();
         for queue in &mut queues {
-            queue.inline.reserve_exact(INLINE_CAPACITY_MAX);
+            queue.inline.reserve_exact(KEPT_SIZE_MAX);
         }
         queues.into_iter().for_each(give);
         let (len, size) = SPARE.with_borrow(|spare| (spare.queues.len(), spare.size));
-        assert_eq!((len, size), (SPARE_SIZE_MAX / INLINE_CAPACITY_MAX, SPARE_SIZE_MAX));
+        assert_eq!((len, size), (SPARE_SIZE_MAX / KEPT_SIZE_MAX, SPARE_SIZE_MAX));
         (0..SPARE_LEN_MAX).map(|_| take()).for_each(drop);
         assert_eq!(SPARE.with_borrow(|spare| spare.size), 0);
     }

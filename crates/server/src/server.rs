@@ -426,8 +426,9 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
                 }
             }
             ConnectionEvent::Sent => {
-                if let (connection, Some(data)) = entry
-                    && connection.has_sent()
+                let (connection, data) = entry;
+                if connection.has_sent()
+                    && let Some(data) = data
                 {
                     self.guard(now, |application| application.handle_sent(now, connection, data));
                 }

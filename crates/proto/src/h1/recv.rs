@@ -79,10 +79,9 @@ impl<S: Side> H1<S> {
     /// Client: nothing is outstanding, so nothing may come.
     fn poll_rest<'a>(&mut self, input: &Input<'_>) -> Polled<'a, S> {
         if !input.is_empty() {
-            return match self.speaks_http2(input) {
+            return match self.judge_unsolicited(input) {
                 None => Ok(None),
-                Some(true) => Err(self.fail(PeerError::OnlyHttp2, input)),
-                Some(false) => Err(self.fail(PeerError::Unsolicited, input)),
+                Some(error) => Err(self.fail(error, input)),
             };
         }
         if input.at_eof() {
@@ -99,7 +98,8 @@ impl<S: Side> H1<S> {
         scratch: &mut Scratch,
         fields: &mut Fields,
     ) -> Result<Option<Decoded>, PeerError> {
-        if S::SERVER && self.intake != Intake::Open && head.scan.is_fresh() {
+        let is_fresh = head.scan.is_fresh();
+        if S::SERVER && self.intake != Intake::Open && is_fresh {
             if !input.is_empty() || input.has_eof() {
                 self.intake = Intake::Holding;
             }
@@ -108,31 +108,31 @@ impl<S: Side> H1<S> {
         if input.is_empty() {
             return self.poll_quiet(head, input).map(|()| None);
         }
-        if S::SERVER && head.scan.is_fresh() && matches!(input.bytes(), [b'\r' | b'\n', ..]) {
+        if S::SERVER && is_fresh && matches!(input.bytes(), [b'\r' | b'\n', ..]) {
             let is_begun = self.skip_blank_lines(&mut head, input);
             self.recv = Recv::Head(head);
             if !is_begun {
                 return self.poll_quiet(head, input).map(|()| None);
             }
         }
-        if !S::SERVER && head.scan.is_fresh() && input.bytes()[0] == 0 {
-            match self.speaks_http2(input) {
-                None => return Ok(None),
-                Some(true) => return Err(PeerError::OnlyHttp2),
-                Some(false) => {}
-            }
-        }
         if !S::SERVER && self.outstanding == 1 && (self.unsent_request || self.send == Send::Head) {
-            return Err(PeerError::Unsolicited);
+            return self.judge_unsolicited(input).map_or(Ok(None), Err);
         }
         // Most heads arrive whole. The scan finds what is missing or wrong in the others.
         let bytes = input.bytes();
-        if head.scan.is_fresh()
+        if is_fresh
             && let bytes = &bytes[..bytes.len().min(HEAD_SIZE_MAX)]
             && let Ok(start) = decode::<S>(bytes, &mut scratch.index, fields)
             && (S::SERVER || self.is_expected(head, bytes, start, fields))
         {
             return Ok(Some(Decoded { start, repaired_from: None, is_cut: false }));
+        }
+        if !S::SERVER && is_fresh && input.bytes()[0] == 0 {
+            match self.speaks_http2(input) {
+                None => return Ok(None),
+                Some(true) => return Err(PeerError::OnlyHttp2),
+                Some(false) => {}
+            }
         }
         if !S::SERVER && self.leniency.has(Leniency::LIBCURL) {
             return self.poll_libcurl(head, input, scratch, fields);
@@ -213,6 +213,12 @@ impl<S: Side> H1<S> {
         may_be && !parse::is_status_line(input.bytes()).unwrap_or_else(|| !input.has_eof())
     }
 
+    /// Client: the error of bytes that belong to no request, `None` if they are too few to decide.
+    fn judge_unsolicited(&self, input: &Input<'_>) -> Option<PeerError> {
+        let is_http2 = self.speaks_http2(input)?;
+        Some(if is_http2 { PeerError::OnlyHttp2 } else { PeerError::Unsolicited })
+    }
+
     /// Client: true if the first bytes of the server are a frame of HTTP/2, `None` if they are too
     /// few to decide. If HTTP/0.9 is allowed they are a body.
     fn speaks_http2(&self, input: &Input<'_>) -> Option<bool> {
@@ -269,10 +275,7 @@ impl<S: Side> H1<S> {
         }
         let scratch: &'a Scratch = scratch;
         let is_libcurl = !S::SERVER && self.leniency.has(Leniency::LIBCURL);
-        let earlier = match self.recv {
-            Recv::Head(head) if is_libcurl => head.earlier,
-            _ => 0,
-        };
+        let earlier = if is_libcurl && let Recv::Head(head) = self.recv { head.earlier } else { 0 };
         let begun = match start {
             Start::Request(line) => self.begin_request(line, fields, scratch),
             Start::Response(line) => self.begin_response(line, fields, scratch, is_cut),
@@ -286,7 +289,7 @@ impl<S: Side> H1<S> {
                         next.earlier = earlier + len;
                     }
                 }
-                match !S::SERVER && is_cut {
+                match is_libcurl && is_cut {
                     true => input.clear(), // with the part of a line behind it
                     false => input.skip(len),
                 }

@@ -52,6 +52,7 @@ impl H1Server {
     }
 
     /// As [`crate::ServerConnection::has_sent`].
+    #[inline]
     pub(crate) fn has_sent(&self) -> bool {
         self.outbox.has_passed_mark()
     }

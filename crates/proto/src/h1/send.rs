@@ -297,6 +297,7 @@ impl H1Client {
     }
 
     /// Queues bytes that others may share.
+    #[inline(always)]
     fn push_shared(&mut self, bytes: &Bytes) {
         if bytes.len() <= COPY_SIZE_MAX {
             self.outbox.compose(|out| out.extend_from_slice(bytes));
