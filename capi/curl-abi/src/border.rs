@@ -14,6 +14,7 @@ use fulmar_curl::{
     SEEK_CANNOT, SharedKind, SocketCall,
 };
 
+use crate::memory::FreeFunction;
 use crate::socket_address::CurlSocketAddress;
 use crate::{form_list, hsts, slist, url};
 
@@ -34,7 +35,6 @@ type SocketFunction =
     unsafe extern "C" fn(*mut c_void, RawFd, c_int, *mut c_void, *mut c_void) -> c_int;
 type LockFunction = unsafe extern "C" fn(*mut c_void, c_int, c_int, *mut c_void);
 type UnlockFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void);
-type FreeFunction = unsafe extern "C" fn(*mut c_void);
 type OpenSocketFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut CurlSocketAddress) -> RawFd;
 type PrepareSocketFunction = unsafe extern "C" fn(*mut c_void, RawFd, c_int) -> c_int;
 type CloseSocketFunction = unsafe extern "C" fn(*mut c_void, RawFd) -> c_int;

@@ -9,6 +9,7 @@ use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionI
 
 use crate::border::{CFunctions, standard_input, standard_output};
 use crate::handle::{CurlHandle, easy, guard, share};
+use crate::memory;
 use crate::mime;
 use crate::slist::{self, CurlSlist};
 use crate::tls_info::{CurlCertificates, CurlTlsSession};
@@ -17,6 +18,7 @@ use crate::tls_info::{CurlCertificates, CurlTlsSession};
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_easy_init() -> *mut CurlHandle {
     guard(std::ptr::null_mut(), || {
+        memory::ensure_initialized();
         CurlHandle::create(|address| {
             let easy = Easy::new(address);
             set_files(&easy);

@@ -4,11 +4,14 @@ use std::ffi::{c_char, c_int, c_void};
 
 use fulmar_curl::code::CurlCode;
 use fulmar_curl::mime::{FormEscape, MimeRead};
-use fulmar_curl::{CBorder, CPointer, FormAddCode, FormUpload, FormWord, PostFlags, sections_of};
+use fulmar_curl::{
+    CBorder, CPointer, FormAddCode, FormUpload, FormWord, FormaddSection, PostFlags, sections_of,
+};
 
 use crate::border::CFunctions;
 use crate::form_list::{CurlHttpPost, posted};
 use crate::handle::guard;
+use crate::memory;
 
 /// `curl_formget_callback`.
 type AppendFunction = unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> usize;
@@ -34,22 +37,40 @@ pub unsafe extern "C" fn fulmar_formadd(
             // SAFETY: as above.
             unsafe { word.read() }
         };
-        let (sections, mut code) =
+        let (sections, code) =
             sections_of(words.iter().copied(), array, &|at, len| CFunctions.memory(at, len));
+        // SAFETY: the addresses are those of the arguments.
+        let Some(posts) = (unsafe { created(&sections) }) else {
+            return FormAddCode::Memory as c_int;
+        };
         let mut previous: *mut CurlHttpPost = std::ptr::null_mut();
-        for section in sections {
-            // SAFETY: its addresses are those of the arguments.
-            let post = unsafe { CurlHttpPost::create(&section) };
-            if post.is_null() {
-                code = FormAddCode::Memory;
-                break;
-            }
+        for post in posts {
             // SAFETY: by the contract.
             unsafe { CurlHttpPost::link(post, previous, first, last) };
             previous = post;
         }
         code as c_int
     })
+}
+
+/// Copies of all sections; `None` without memory.
+///
+/// # Safety
+/// The addresses of the sections are what their flags say.
+unsafe fn created(sections: &[FormaddSection]) -> Option<Vec<*mut CurlHttpPost>> {
+    let mut posts = Vec::new();
+    for section in sections {
+        // SAFETY: by the contract.
+        let post = unsafe { CurlHttpPost::create(section) };
+        posts.push(post);
+        // SAFETY: it was just created.
+        if !unsafe { CurlHttpPost::is_whole(post, section) } {
+            // SAFETY: they are not linked yet.
+            posts.into_iter().for_each(|post| unsafe { curl_formfree(post) });
+            return None;
+        }
+    }
+    Some(posts)
 }
 
 /// Frees a list.
@@ -70,11 +91,11 @@ pub unsafe extern "C" fn curl_formfree(post: *mut CurlHttpPost) {
         let name = if flags.has(PostFlags::PTRNAME) { std::ptr::null_mut() } else { post.name };
         let contents = if keeps_contents { std::ptr::null_mut() } else { post.contents };
         for text in [name, contents, post.content_type, post.shown] {
-            // SAFETY: it is from malloc, or NULL.
-            unsafe { libc::free(text.cast()) };
+            // SAFETY: it is a copy of ours, or NULL.
+            unsafe { memory::free(text.cast()) };
         }
-        // SAFETY: it is from malloc.
-        unsafe { libc::free(next.cast()) };
+        // SAFETY: it is ours.
+        unsafe { memory::free(next.cast()) };
         next = post.next;
     }
 }

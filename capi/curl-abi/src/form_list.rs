@@ -9,6 +9,7 @@ use fulmar_curl::{
     CPointer, CallbackSource, FormSource, FormSources, FormaddSection, PostFlags, PostedForm,
 };
 
+use crate::memory;
 use crate::slist::{self, CurlSlist};
 use crate::text::allocate;
 
@@ -33,14 +34,13 @@ pub struct CurlHttpPost {
 }
 
 impl CurlHttpPost {
-    /// A section with copies of what libcurl copies.
+    /// A section with copies of what libcurl copies; `NULL` without memory.
     ///
     /// # Safety
     /// The addresses of the section are what its flags say.
     pub(crate) unsafe fn create(section: &FormaddSection) -> *mut Self {
         let flags = section.flags;
-        // SAFETY: malloc has no conditions.
-        let post = unsafe { libc::malloc(size_of::<Self>()) }.cast::<Self>();
+        let post = memory::allocate(size_of::<Self>()).cast::<Self>();
         if post.is_null() {
             return post;
         }
@@ -85,6 +85,22 @@ impl CurlHttpPost {
         // SAFETY: it is ours and large enough.
         unsafe { post.write(written) };
         post
+    }
+
+    /// Whether there was memory for everything of a section.
+    ///
+    /// # Safety
+    /// It is `NULL` or from [`CurlHttpPost::create`].
+    pub(crate) unsafe fn is_whole(post: *const Self, section: &FormaddSection) -> bool {
+        // SAFETY: by the contract.
+        let Some(post) = (unsafe { post.as_ref() }) else { return false };
+        let texts = [
+            (post.name, section.name.is_null()),
+            (post.contents, section.value.is_null()),
+            (post.content_type, section.content_type.is_none()),
+            (post.shown, section.shown.is_none()),
+        ];
+        texts.into_iter().all(|(text, lacks)| lacks || !text.is_null())
     }
 
     /// Appends a section to the list, or a further file to the section before it.

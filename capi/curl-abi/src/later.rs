@@ -6,6 +6,7 @@ use fulmar_curl::code::{CurlCode, MultiCode};
 use fulmar_curl::{CPointer, POLL_IN, POLL_OUT};
 
 use crate::handle::{CurlHandle, CurlMultiHandle, guard, multi};
+use crate::memory;
 use crate::multi::CurlWaitFd;
 
 /// All easy handles of a multi handle, with `NULL` behind them, for `curl_free`.
@@ -20,11 +21,11 @@ pub unsafe extern "C" fn curl_multi_get_handles(
         // SAFETY: by the contract.
         let Some(known) = (unsafe { multi(handle) }) else { return std::ptr::null_mut() };
         let added = known.multi.handles();
-        // SAFETY: it has no preconditions; the memory is zeroed, so the last element is NULL.
-        let list = unsafe { libc::calloc(added.len() + 1, size_of::<*mut CurlHandle>()) };
+        let list = memory::allocate((added.len() + 1) * size_of::<*mut CurlHandle>());
         let list = list.cast::<*mut CurlHandle>();
         if !list.is_null() {
-            for (at, CPointer(easy)) in added.into_iter().enumerate() {
+            let ended = added.into_iter().chain([CPointer::NULL]);
+            for (at, CPointer(easy)) in ended.enumerate() {
                 // SAFETY: there is room for one more than were added.
                 let element = unsafe { list.add(at) };
                 // SAFETY: as above.
@@ -193,8 +194,8 @@ mod tests {
         let list = unsafe { curl_multi_get_handles(handle) };
         // SAFETY: one was added, and NULL follows.
         assert_eq!(unsafe { std::slice::from_raw_parts(list, 2) }, [easy, std::ptr::null_mut()]);
-        // SAFETY: it is from calloc.
-        unsafe { libc::free(list.cast()) };
+        // SAFETY: it is from the function above.
+        unsafe { memory::free(list.cast()) };
         // SAFETY: both are handles.
         unsafe { curl_multi_remove_handle(handle, easy) };
         assert_eq!(counts(handle), [-1, 0, 0, 0, 0, 1, -1]);

@@ -25,6 +25,8 @@ pub mod version;
 
 pub mod later;
 
+pub mod memory;
+
 pub mod handle;
 pub mod message;
 

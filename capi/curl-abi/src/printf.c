@@ -114,6 +114,9 @@ static int print(FILE *out, const char *format, va_list arguments)
     return (int)length;
 }
 
+/* A copy for the application; NULL without memory. */
+char *fulmar_copy(const char *bytes, size_t length);
+
 /* Prints into memory of malloc; NULL without memory. */
 static char *print_text(const char *format, va_list arguments, size_t *length)
 {
@@ -174,7 +177,10 @@ int curl_mvsnprintf(char *buffer, size_t size, const char *format, va_list argum
 char *curl_mvaprintf(const char *format, va_list arguments)
 {
     size_t length;
-    return print_text(format, arguments, &length);
+    char *text = print_text(format, arguments, &length);
+    char *copy = text ? fulmar_copy(text, length) : NULL;
+    free(text);
+    return copy;
 }
 
 int curl_mprintf(const char *format, ...)

@@ -2,6 +2,9 @@
 
 use std::ffi::{CStr, CString, c_char};
 
+use crate::memory;
+use crate::text::{allocate, bytes};
+
 /// An element (curl_slist_append(3)).
 #[derive(Debug)]
 #[repr(C)]
@@ -19,19 +22,16 @@ pub unsafe extern "C" fn curl_slist_append(
     list: *mut CurlSlist,
     text: *const c_char,
 ) -> *mut CurlSlist {
-    if text.is_null() {
-        return std::ptr::null_mut();
-    }
     // SAFETY: a string, by the contract.
-    let data = unsafe { libc::strdup(text) };
+    let Some(text) = (unsafe { bytes(text) }) else { return std::ptr::null_mut() };
+    let data = allocate(text);
     if data.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: malloc has no conditions.
-    let element = unsafe { libc::malloc(size_of::<CurlSlist>()) }.cast::<CurlSlist>();
+    let element = memory::allocate(size_of::<CurlSlist>()).cast::<CurlSlist>();
     if element.is_null() {
-        // SAFETY: it is from strdup.
-        unsafe { libc::free(data.cast()) };
+        // SAFETY: it is a copy of ours.
+        unsafe { memory::free(data.cast()) };
         return std::ptr::null_mut();
     }
     // SAFETY: it is ours and large enough.
@@ -59,22 +59,28 @@ pub unsafe extern "C" fn curl_slist_free_all(list: *mut CurlSlist) {
     while !element.is_null() {
         // SAFETY: elements of a list are alive, by the contract.
         let CurlSlist { data, next } = unsafe { element.read() };
-        // SAFETY: it is from strdup, or another allocation of the C library.
-        unsafe { libc::free(data.cast()) };
-        // SAFETY: it is from malloc.
-        unsafe { libc::free(element.cast()) };
+        // SAFETY: it is a copy of ours, or one that the application has put there.
+        unsafe { memory::free(data.cast()) };
+        // SAFETY: it is ours.
+        unsafe { memory::free(element.cast()) };
         element = next;
     }
 }
 
-/// A list of copies of these strings, up to a NUL each; `NULL` if there are none.
+/// A list of copies of these strings, up to a NUL each; `NULL` if there are none, or no memory.
 pub(crate) fn list(texts: &[Vec<u8>]) -> *mut CurlSlist {
     let mut list = std::ptr::null_mut();
     for text in texts {
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let text = CString::new(&text[..end]).expect("it was cut before a NUL");
         // SAFETY: the list is `NULL` or of this function, the text is a string.
-        list = unsafe { curl_slist_append(list, text.as_ptr()) };
+        let longer = unsafe { curl_slist_append(list, text.as_ptr()) };
+        if longer.is_null() {
+            // SAFETY: as above.
+            unsafe { curl_slist_free_all(list) };
+            return longer;
+        }
+        list = longer;
     }
     list
 }

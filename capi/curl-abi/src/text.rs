@@ -1,6 +1,6 @@
 //! Functions on strings, and texts of codes.
 //!
-//! Strings that are returned are from `malloc`, for [`curl_free`].
+//! Strings that are returned are from [`memory`], for [`curl_free`].
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,6 +11,7 @@ use fulmar_curl::environment::getenv;
 use fulmar_curl::escape::{InputLen, escape, unescape};
 
 use crate::handle::{CurlHandle, guard};
+use crate::memory;
 
 /// Frees what a function has returned.
 ///
@@ -18,14 +19,13 @@ use crate::handle::{CurlHandle, guard};
 /// `pointer` is `NULL` or from a function that demands it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_free(pointer: *mut c_void) {
-    // SAFETY: by the contract it is from malloc.
-    unsafe { libc::free(pointer) };
+    // SAFETY: by the contract it is from this library.
+    unsafe { memory::free(pointer) };
 }
 
 /// A copy for the application, with a NUL behind it; `NULL` without memory.
 pub(crate) fn allocate(bytes: &[u8]) -> *mut c_char {
-    // SAFETY: malloc has no conditions.
-    let copy = unsafe { libc::malloc(bytes.len() + 1) }.cast::<u8>();
+    let copy = memory::allocate(bytes.len() + 1).cast::<u8>();
     if copy.is_null() {
         return std::ptr::null_mut();
     }
@@ -36,6 +36,18 @@ pub(crate) fn allocate(bytes: &[u8]) -> *mut c_char {
     // SAFETY: as above.
     unsafe { end.write(0) };
     copy.cast()
+}
+
+/// The same for the functions of this library in C.
+///
+/// # Safety
+/// There are so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fulmar_copy(bytes: *const c_char, len: usize) -> *mut c_char {
+    guard(std::ptr::null_mut(), || {
+        // SAFETY: by the contract.
+        allocate(unsafe { std::slice::from_raw_parts(bytes.cast(), len) })
+    })
 }
 
 /// # Safety

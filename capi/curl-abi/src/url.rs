@@ -100,7 +100,10 @@ pub unsafe extern "C" fn curl_url_get(
         }
         let found = UrlPart::from_number(part).and_then(|part| known.0.get(part, UrlFlags(flags)));
         let (text, code) = match found {
-            Ok(text) => (allocate(&text), 0),
+            Ok(text) => match allocate(&text) {
+                text if text.is_null() => (text, UrlCode::OutOfMemory.number()),
+                text => (text, 0),
+            },
             Err(code) => (std::ptr::null_mut(), code.number()),
         };
         // SAFETY: by the contract.

@@ -7,6 +7,7 @@ use fulmar_curl::code::CurlCode;
 use fulmar_curl::{OptionId, OptionInfo, names};
 
 use crate::handle::guard;
+use crate::memory::{self, FreeFunction, MallocFunction, MemoryFunctions};
 use crate::text::{bytes, constant};
 
 /// `curl_version_info_data`, of `CURLVERSION_ELEVENTH`.
@@ -114,31 +115,41 @@ pub extern "C" fn curl_version_info(_age: c_int) -> *const CurlVersion {
     guard(std::ptr::null(), || &raw const *VERSION)
 }
 
-/// There is nothing to initialize.
+/// Counts an initialization. The first one selects the memory of the C library.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_global_init(_flags: c_long) -> c_int {
-    0
+    guard(CurlCode::FailedInit.number(), || {
+        memory::initialize(MemoryFunctions::STANDARD);
+        0
+    })
 }
 
-/// As [`curl_global_init`]. Memory is that of the C library, in any case.
+/// As [`curl_global_init`], with other memory for what the application gets.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_global_init_mem(
     _flags: c_long,
-    malloc: *mut c_void,
-    free: *mut c_void,
+    malloc: Option<MallocFunction>,
+    free: Option<FreeFunction>,
     realloc: *mut c_void,
     strdup: *mut c_void,
     calloc: *mut c_void,
 ) -> c_int {
-    match [malloc, free, realloc, strdup, calloc].iter().any(|function| function.is_null()) {
-        true => CurlCode::FailedInit.number(),
-        false => 0,
-    }
+    guard(CurlCode::FailedInit.number(), || match (malloc, free) {
+        (Some(malloc), Some(free))
+            if ![realloc, strdup, calloc].contains(&std::ptr::null_mut()) =>
+        {
+            memory::initialize(MemoryFunctions { malloc, free });
+            0
+        }
+        _ => CurlCode::FailedInit.number(),
+    })
 }
 
-/// There is nothing to free.
+/// Takes an initialization back.
 #[unsafe(no_mangle)]
-pub extern "C" fn curl_global_cleanup() {}
+pub extern "C" fn curl_global_cleanup() {
+    guard((), memory::deinitialize);
+}
 
 /// `curl_ssl_backend`.
 #[derive(Debug)]

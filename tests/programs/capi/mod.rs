@@ -225,6 +225,14 @@ fn bytes_behind_a_response_are_not_used() {
     assert!(!printed.contains("poison"), "{printed}");
 }
 
+/// `curl_global_init_mem`: memory of the application, and calls without it.
+#[test]
+fn memory_is_that_of_the_application() {
+    let [original, ours] = both("memory", &[]);
+    assert!(original.contains("\n0 blocks left\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 #[test]
 fn printf_family_prints_as_in_libcurl() {
     let [original, ours] = both("printf", &[]);
