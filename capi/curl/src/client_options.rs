@@ -15,6 +15,7 @@ use fulmar_tls::ClientTls;
 use crate::auth::method;
 use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
+use crate::easy_options::HTTP_VERSION_2_PRIOR_KNOWLEDGE;
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
@@ -90,9 +91,6 @@ impl Multi {
         transfer.target.is_secure.then(|| self.tls(state, TlsRole::Server)).transpose()
     }
 }
-
-/// `CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`.
-const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
 
 /// Connections of NTLM have a lane. Those to proxies serve no requests to the proxy's host itself,
 /// and have a use and a login, as of libcurl in Debian: the proxy may remember the login.

@@ -18,6 +18,7 @@ use crate::header_list::HeaderOrigin;
 use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::response_field::ResponseField;
+use crate::stamp::unix_time;
 use crate::values::CPointer;
 use crate::websocket::accept;
 
@@ -410,7 +411,7 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
     let is_conditional = state.options.values.is_on(Id::TIMECONDITION);
     info.is_condition_unmet |= is_conditional && head.status == 304;
     if let Some(value) = head.values(ResponseField::RetryAfter).next_back() {
-        info.retry_after = retry_after(value, unix_time());
+        info.retry_after = retry_after(value, unix_time(sys::wall_clock()));
     }
     if let Some(transfer) = &mut state.transfer {
         transfer.download.document = document;
@@ -474,11 +475,6 @@ fn http_version(version: Version) -> i64 {
         Version::Http11 => 2,
         Version::Http2 => 3,
     }
-}
-
-fn unix_time() -> i64 {
-    let now = sys::wall_clock().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// All heads of a transfer, with those of redirects: they are kept. As in later libcurl.

@@ -2,7 +2,6 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::time::UNIX_EPOCH;
 
 use fulmar_client::Options;
 use fulmar_sys as sys;
@@ -19,6 +18,7 @@ use crate::netrc::find_netrc;
 use crate::option::OptionId as Id;
 use crate::proxy_choice::{ProxyRoute, environment};
 use crate::response_field::ResponseField;
+use crate::stamp::unix_time;
 use crate::transfer::EasyTransfer;
 
 impl Multi {
@@ -169,7 +169,7 @@ pub(crate) fn authorize(
         target,
         has_custom: custom.find("Authorization").is_some(),
         random: &random()?,
-        now: unix_time(),
+        now: unix_time(sys::wall_clock()),
     };
     fields.server = match &transfer.lane {
         Some(lane) => auth.server.authorize(input, &mut lane.server.borrow_mut()),
@@ -209,7 +209,7 @@ fn authorize_proxy(
         target,
         has_custom: proxy_custom.find("Proxy-Authorization").is_some(),
         random: &random()?,
-        now: unix_time(),
+        now: unix_time(sys::wall_clock()),
     };
     Ok(match &transfer.lane {
         Some(lane) => auth.authorize(input, &mut lane.proxy.borrow_mut()),
@@ -258,16 +258,11 @@ fn sign(
             body,
             user: &text(&transfer.login.user),
             password: &text(&transfer.login.password),
-            now: unix_time(),
+            now: unix_time(sys::wall_clock()),
         })
         .map_err(bad)?;
     let date = date.map(|line| [b"\r\n", &line[..]].concat()).unwrap_or_default();
     Ok(Some([value, date].concat()))
-}
-
-fn unix_time() -> i64 {
-    let since = sys::wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn random() -> Result<[u8; 24], Failure> {

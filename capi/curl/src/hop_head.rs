@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::auth_state::AuthFields;
 use crate::custom_fields::CustomFields;
 use crate::document::{condition_line, range_line};
-use crate::easy_options::RequestKind;
+use crate::easy_options::{HTTP_VERSION_1_0, RequestKind};
 use crate::failure::Failure;
 use crate::handles::EasyState;
 use crate::hop_body::HopBody;
@@ -126,6 +126,3 @@ fn content_range_line(
     };
     Some(format!("Content-Range: bytes {range}").into_bytes())
 }
-
-/// `CURL_HTTP_VERSION_1_0`.
-const HTTP_VERSION_1_0: i64 = 1;

@@ -7,7 +7,7 @@ use crate::code::CurlCode;
 use crate::codings::CODINGS;
 use crate::cookies::{SentCookie, cookie_field};
 use crate::custom_fields::{CustomFields, names};
-use crate::easy_options::{EasyOptions, RequestKind};
+use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, RequestKind};
 use crate::option::OptionId as Id;
 
 /// What a head is written from, besides the options.
@@ -263,8 +263,6 @@ impl HeadWriter<'_> {
     }
 }
 
-/// `CURL_HTTP_VERSION_1_0`.
-const HTTP_VERSION_1_0: i64 = 1;
 /// Smaller bodies of a POST do not wait for `100 Continue`.
 const EXPECT_CONTINUE_FROM: u64 = 1024 * 1024 + 1;
 

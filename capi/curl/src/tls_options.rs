@@ -17,7 +17,7 @@ use fulmar_tls::{
 use sha2::{Digest as _, Sha256};
 
 use crate::code::CurlCode;
-use crate::easy_options::EasyOptions;
+use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, HTTP_VERSION_1_1};
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
@@ -236,10 +236,6 @@ const VERSION_TLS_1: i64 = 1;
 const VERSION_TLS_1_2: i64 = 6;
 /// `CURL_SSLVERSION_TLSv1_3`.
 const VERSION_TLS_1_3: i64 = 7;
-/// `CURL_HTTP_VERSION_1_0`.
-const HTTP_VERSION_1_0: i64 = 1;
-/// `CURL_HTTP_VERSION_1_1`.
-const HTTP_VERSION_1_1: i64 = 2;
 
 #[cfg(test)]
 mod tests {
