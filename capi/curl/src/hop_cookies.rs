@@ -84,9 +84,8 @@ impl Easy {
     ) -> Option<T> {
         let (host, path, is_secure) = self.with_state(|state| {
             let target = &state.transfer.as_ref()?.target;
-            let host = state.cookies.host.clone();
-            let host = host.unwrap_or_else(|| target.host.clone().into_bytes());
-            let is_secure = is_secure_context(target.is_secure, &host);
+            let custom = state.cookies.host.as_deref();
+            let (host, is_secure) = cookie_host(&target.host, target.is_secure, custom);
             Some((host, target.path.clone(), is_secure))
         })?;
         let origin = CookieOrigin { host: &host, path: &path, is_secure };
@@ -111,5 +110,25 @@ fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
     let host = value.split(|byte| *byte == end).next().unwrap_or_default();
     if !value.is_empty() {
         state.cookies.host = Some(host.to_vec());
+    }
+}
+
+/// The host that cookies are for, and whether it gets those with `Secure`. A custom `Host` field
+/// does not make the connection a local one.
+fn cookie_host(host: &str, is_tls: bool, custom: Option<&[u8]>) -> (Vec<u8>, bool) {
+    let is_secure = is_secure_context(is_tls, host.as_bytes());
+    (custom.unwrap_or(host.as_bytes()).to_vec(), is_secure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secure_cookies_are_for_the_host_of_the_url() {
+        let of = |host: &str, custom: &str| cookie_host(host, false, Some(custom.as_bytes()));
+        assert_eq!(of("example.com", "localhost"), (b"localhost".to_vec(), false));
+        assert_eq!(of("localhost", "example.com"), (b"example.com".to_vec(), true));
+        assert_eq!(cookie_host("example.com", true, None), (b"example.com".to_vec(), true));
     }
 }
