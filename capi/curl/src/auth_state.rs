@@ -15,6 +15,8 @@ use crate::rare::{ConstDefault, Rare};
 pub(crate) struct AuthState {
     pub(crate) server: PeerAuth,
     pub(crate) proxy: PeerAuth,
+    /// The HTTP proxy that `proxy` is about.
+    proxy_origin: Option<Box<str>>,
     /// Credentials were refused, or a challenge is invalid: no other attempt.
     pub(crate) is_problem: bool,
     /// The body of the current request is withheld, because it needs another one.
@@ -96,6 +98,15 @@ impl AuthState {
         self.negotiates = false;
         self.server.skip();
         self.proxy.skip();
+    }
+
+    /// The proxy of the current request. What another one has challenged does not stay.
+    pub(crate) fn note_proxy(&mut self, origin: Option<Box<str>>, mask: u32) {
+        if self.proxy_origin != origin {
+            self.proxy_origin = origin;
+            self.proxy = PeerAuth::default();
+            self.proxy.begin(mask);
+        }
     }
 
     /// The current request uses a new connection, on which NTLM has not begun.
@@ -331,6 +342,34 @@ mod tests {
         assert!(!auth.negotiates, "the server may need no credentials");
         assert!(receive(&mut auth, &mut ntlm, &["Basic realm=\"x\"", "Digest nonce=\"n\""]));
         assert!(send(&mut auth, &mut ntlm).is_some_and(|value| value.starts_with("Digest ")));
+    }
+
+    #[test]
+    fn challenges_are_of_one_proxy() {
+        let mut auth = AuthState::default();
+        auth.begin(method::BASIC, method::DIGEST);
+        auth.note_proxy(Some("http://a:1/".into()), method::DIGEST);
+        let challenge = auth.proxy.handle_challenge(b"Digest nonce=\"n\"", &mut NtlmStep::None);
+        assert_eq!(challenge, None);
+        let responds = |auth: &mut AuthState| {
+            let login = LoginPair { user: Some(b"u".to_vec()), password: Some(b"p".to_vec()) };
+            let input = AuthInput {
+                login: &login,
+                token: None,
+                method: b"GET",
+                target: b"/",
+                has_custom: false,
+                random: &[7; 24],
+                now: 0,
+            };
+            auth.proxy.authorize(input, &mut NtlmStep::None).is_some()
+        };
+        assert!(responds(&mut auth));
+        auth.note_proxy(Some("http://a:1/".into()), method::DIGEST);
+        assert!(responds(&mut auth), "the proxy is the same");
+        auth.note_proxy(Some("http://b:1/".into()), method::DIGEST);
+        assert!(!responds(&mut auth));
+        assert_eq!(auth.proxy.scheme(), Some(method::DIGEST));
     }
 
     /// The request without its body is a probe.

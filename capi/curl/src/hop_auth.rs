@@ -15,7 +15,7 @@ use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::netrc::find_netrc;
-use crate::option::OptionId as Id;
+use crate::option::{OptionId as Id, auth_mask};
 use crate::proxy_choice::{ProxyRoute, environment};
 use crate::response_field::ResponseField;
 use crate::stamp::unix_time;
@@ -35,6 +35,8 @@ impl Multi {
             (transfer.route, transfer.proxy_login) = (route.into(), proxy_login.into());
             let (login, is_netrc) = resolve_login(&state.options, transfer)?;
             (transfer.login, transfer.is_netrc) = (login.into(), is_netrc);
+            let proxy = transfer.route.http.as_ref().map(|it| it.origin().into());
+            state.auth.note_proxy(proxy, auth_mask(state.options.values.number(Id::PROXYAUTH)));
             let wants = |peer: &PeerAuth| peer.choice.wanted & method::NTLM != 0;
             let is_server = transfer.login.user.is_some() && wants(&state.auth.server);
             let is_proxy = transfer.has_proxy_login() && wants(&state.auth.proxy);
