@@ -98,13 +98,17 @@ impl Failure {
                 format!("Could not resolve proxy: {}", proxy.host),
             ),
             Error::Connect(error) => {
-                let code = connect_code(error);
+                let refused = refusal(error);
+                let code = refused.map_or(CurlCode::CouldntConnect, |refused| refused.code);
+                let text = refused.and_then(|refused| refused.text.clone());
                 Self::new(
                     code,
-                    format!(
-                        "Failed to connect to {host} port {port} after {elapsed_ms} ms: {}",
-                        code.text()
-                    ),
+                    text.unwrap_or_else(|| {
+                        let why = code.text();
+                        format!(
+                            "Failed to connect to {host} port {port} after {elapsed_ms} ms: {why}"
+                        )
+                    }),
                 )
             }
             Error::Layer(error) => match error.downcast_ref::<TlsError>() {
@@ -226,11 +230,10 @@ fn timed_out(waiting: Waiting, context: FailureContext<'_>) -> Failure {
     Failure::new(CurlCode::OperationTimedOut, text)
 }
 
-/// The code of a failed connect: a function of the application may have chosen it.
-fn connect_code(error: &ConnectError) -> CurlCode {
-    let refused = error.tried.last().and_then(|(_, error)| error.get_ref());
-    let refused = refused.and_then(|error| error.downcast_ref::<RefusedSocket>());
-    refused.map_or(CurlCode::CouldntConnect, |refused| refused.0)
+/// Why the last socket of a failed connect was not used, if it was refused here.
+fn refusal(error: &ConnectError) -> Option<&RefusedSocket> {
+    let (_, error) = error.tried.last()?;
+    error.get_ref()?.downcast_ref::<RefusedSocket>()
 }
 
 /// The text of an error of the system, without the number that Rust adds.

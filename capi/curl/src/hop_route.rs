@@ -172,7 +172,8 @@ fn select_local(options: &EasyOptions, to: &mut Options) -> Result<(), Failure> 
         Some(address) => to.local = Some((address, port).into()),
         None if is_interface => to.interface = Some(name.into()),
         None => {
-            let text = format!("Couldn't bind to '{name}'");
+            let what = if may_be_host { "" } else { "interface " };
+            let text = format!("Couldn't bind to {what}'{name}'");
             return Err(Failure::new(CurlCode::InterfaceFailed, text));
         }
     }

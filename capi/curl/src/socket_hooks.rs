@@ -5,10 +5,11 @@
 //! borrowed here, too.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use fulmar_drive::OutgoingSocket;
-use fulmar_drive::{Endpoint, SocketId};
+use fulmar_drive::{Endpoint, Peer, SocketId};
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
@@ -26,6 +27,8 @@ struct SocketHooks {
     open: (CPointer, CPointer),
     prepare: (CPointer, CPointer),
     close: (CPointer, CPointer),
+    /// `CURLOPT_LOCALPORTRANGE`.
+    ports: i64,
 }
 
 impl SocketHooks {
@@ -36,6 +39,7 @@ impl SocketHooks {
             open: call(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA),
             prepare: call(Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA),
             close: call(Id::CLOSESOCKETFUNCTION, Id::CLOSESOCKETDATA),
+            ports: options.values.number(Id::LOCALPORTRANGE),
         }
     }
 }
@@ -63,7 +67,7 @@ impl Multi {
     fn open_socket(&self, id: SocketId, mut endpoint: Endpoint, border: &dyn CBorder) {
         // Without a transfer there is no function that could refuse it; nothing needs it either.
         let Some(easy) = self.easy_of_socket(id) else {
-            let unused = io::Error::other(RefusedSocket(CurlCode::CouldntConnect));
+            let unused = io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect));
             return self.reactor.borrow_mut().fail_connect(id, unused);
         };
         let hooks = easy.with_state(|state| SocketHooks::of(&state.options));
@@ -71,7 +75,7 @@ impl Multi {
             (function, _) if function.is_null() => OutgoingSocket::open(&endpoint),
             (function, user) => self
                 .call(|| border.open_socket(function, user, &mut endpoint.peer))
-                .ok_or_else(|| io::Error::other(RefusedSocket(CurlCode::CouldntConnect))),
+                .ok_or_else(|| io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect))),
         };
         let fd = match fd {
             Ok(fd) => fd,
@@ -87,10 +91,17 @@ impl Multi {
             SOCKOPT_ALREADY_CONNECTED => OutgoingSocket::Connected(fd),
             _ => {
                 self.close_socket(hooks.close, fd, border);
-                let refused = io::Error::other(RefusedSocket(CurlCode::AbortedByCallback));
+                let refused = io::Error::other(RefusedSocket::new(CurlCode::AbortedByCallback));
                 return self.reactor.borrow_mut().fail_connect(id, refused);
             }
         };
+        if let OutgoingSocket::Unconnected(fd) = &socket
+            && let Err(error) = bind_local(fd.as_fd(), &mut endpoint, hooks.ports)
+        {
+            let OutgoingSocket::Unconnected(fd) = socket else { return };
+            self.close_socket(hooks.close, fd, border);
+            return self.reactor.borrow_mut().fail_connect(id, error);
+        }
         let (close, local) = (hooks.close, None);
         self.open.borrow_mut().insert(OpenSocket { id, fd: number, local, close });
         let mut reactor = self.reactor.borrow_mut();
@@ -134,11 +145,33 @@ impl Multi {
     }
 }
 
+/// Binds a socket to its local address, and to the first free one of its ports, in the family of
+/// its peer. The endpoint has no local address any more.
+fn bind_local(fd: BorrowedFd<'_>, endpoint: &mut Endpoint, ports: i64) -> io::Result<()> {
+    let Peer::Ip(peer) = endpoint.peer else { return Ok(()) };
+    let Some(mut local) = endpoint.local.take() else { return Ok(()) };
+    if local.ip().is_unspecified() && peer.is_ipv6() {
+        local.set_ip(Ipv6Addr::UNSPECIFIED.into());
+    }
+    if local.is_ipv6() != peer.is_ipv6() {
+        return Err(io::ErrorKind::AddrNotAvailable.into()); // another address of the host may do
+    }
+    let _is_old_kernel = sys::set_bind_address_no_port(fd);
+    let last = i64::from(local.port()).saturating_add(ports.max(1) - 1);
+    loop {
+        let Err(error) = sys::bind(fd, local) else { return Ok(()) };
+        match local.port().checked_add(1) {
+            Some(next) if i64::from(next) <= last => local.set_port(next),
+            _ => return Err(io::Error::other(RefusedSocket::unbound(&error))),
+        }
+    }
+}
+
 /// Without descriptors a transfer fails, as in libcurl; the client alone would wait for one.
 fn final_error(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(sys::errno::EMFILE | sys::errno::ENFILE) => {
-            io::Error::other(RefusedSocket(CurlCode::CouldntConnect))
+            io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect))
         }
         _ => error,
     }

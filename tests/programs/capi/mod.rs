@@ -217,6 +217,15 @@ fn faults_have_the_results_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// `CURLOPT_INTERFACE`, `CURLOPT_LOCALPORT` and its range: what is taken, free, or unknown.
+#[test]
+fn local_ports_are_bound_as_by_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("local_ports", &[format!("http://{address}/")]);
+    assert!(original.contains("range 40: 0, behind, ''\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// libcurl returns them as the response to the next request.
 #[test]
 fn bytes_behind_a_response_are_not_used() {
