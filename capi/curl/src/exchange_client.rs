@@ -10,13 +10,14 @@ use crate::handles::{Multi, WatchedSocket};
 use crate::multi::new_reactor;
 use crate::open_sockets::{OpenSockets, SharedSockets};
 use crate::shared_clients::SharedClient;
+use crate::tls_configurations::TlsConfigurations;
 use crate::values::CPointer;
 
 impl SharedClient {
     pub(crate) fn new() -> Self {
         Self {
             reactor: new_reactor(),
-            tls: Vec::new(),
+            tls: TlsConfigurations::default(),
             watched: Vec::new(),
             open: SharedSockets::default(),
         }

@@ -10,7 +10,6 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_client::{Client, TransferId};
 use fulmar_drive::{ExternalLoop, Reactor, SocketId};
-use fulmar_tls::ClientTls;
 
 use crate::auth_state::AuthState;
 use crate::cache_store::{EasyAltServices, EasyHsts};
@@ -29,6 +28,7 @@ use crate::prepared::PreparedRequest;
 use crate::rare::Rare;
 use crate::share::DataShare;
 use crate::static_hosts::StaticHosts;
+use crate::tls_configurations::TlsConfigurations;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 use crate::websocket_state::WebSocketState;
@@ -119,7 +119,7 @@ pub struct Multi {
     /// The last request that can be sent again.
     pub(crate) prepared: RefCell<Option<Rc<PreparedRequest>>>,
     /// The TLS configurations of its transfers.
-    pub(crate) tls: RefCell<Vec<ClientTls>>,
+    pub(crate) tls: RefCell<TlsConfigurations>,
     /// All handles in it, by the number of their addition.
     pub(crate) added: RefCell<BTreeMap<usize, Rc<Easy>>>,
     /// Handles whose transfer has not ended.

@@ -52,6 +52,8 @@ mod cache_store;
 mod cache_times;
 mod cookie_store;
 
+mod tls_configurations;
+
 mod share;
 mod shared_clients;
 

@@ -7,8 +7,6 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fulmar_tls::ClientTls;
-
 use crate::border::{CBorder, LockCall};
 use crate::cache_times::CacheTimes;
 use crate::code::ShareCode;
@@ -18,6 +16,7 @@ use crate::easy_options::Argument;
 use crate::hsts::HstsCache;
 use crate::share_kind::SharedKind;
 use crate::shared_clients::SharedClients;
+use crate::tls_configurations::TlsConfigurations;
 use crate::values::CPointer;
 
 /// A share. Its options change only while no handle uses it.
@@ -37,7 +36,7 @@ pub struct DataShare {
     /// The connections, if they are shared.
     pub(crate) clients: SharedClients,
     /// TLS configurations with their sessions, if they are shared.
-    pub(crate) tls: Mutex<Vec<ClientTls>>,
+    pub(crate) tls: Mutex<TlsConfigurations>,
     pub(crate) times: CacheTimes,
 }
 

@@ -10,16 +10,16 @@ use std::sync::{Mutex, PoisonError};
 
 use fulmar_client::Client;
 use fulmar_drive::{ExternalLoop, Reactor};
-use fulmar_tls::ClientTls;
 
 use crate::events::EventQueue;
 use crate::open_sockets::SharedSockets;
+use crate::tls_configurations::TlsConfigurations;
 
 /// A client between the transfers of two handles.
 #[derive(Debug)]
 pub(crate) struct SharedClient {
     pub(crate) reactor: Reactor<Client<EventQueue>, ExternalLoop>,
-    pub(crate) tls: Vec<ClientTls>,
+    pub(crate) tls: TlsConfigurations,
     /// The descriptors that are waited for, such as those of the resolver.
     pub(crate) watched: Vec<(RawFd, i32)>,
     /// Its sockets.

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
+use crate::tls_configurations::{FileStamp, TlsConfigurations, TlsKey};
 use crate::values::OptionValues;
 
 /// Whose TLS options are meant.
@@ -47,6 +48,21 @@ struct TlsOptionIds {
     key: Id,
     key_blob: Id,
     version: Id,
+}
+
+impl TlsOptionIds {
+    /// Those that have a text or a blob.
+    fn texts(&self) -> [Id; 9] {
+        let blobs = [self.ca_blob, self.cert_blob, self.key_blob];
+        let [ca_file, ca_path, revoked, pins, cert, key] = self.files();
+        let [ca_blob, cert_blob, key_blob] = blobs;
+        [ca_file, ca_path, revoked, pins, cert, key, ca_blob, cert_blob, key_blob]
+    }
+
+    /// Those that name a file or a folder.
+    fn files(&self) -> [Id; 6] {
+        [self.ca_file, self.ca_path, self.revoked, self.pins, self.cert, self.key]
+    }
 }
 
 impl TlsRole {
@@ -100,60 +116,76 @@ impl Multi {
 
 /// The known configuration for these options, or a new one.
 fn configuration(
-    known: &mut Vec<ClientTls>,
+    known: &mut TlsConfigurations,
     options: &EasyOptions,
     peer: TlsRole,
 ) -> Result<ClientTls, Failure> {
-    let ids = peer.options();
-    let wanted = client_options(options, peer)?;
-    if let Some(tls) = known.iter().find(|tls| *tls.options() == wanted) {
-        return Ok(tls.clone());
-    }
-    let has_own_roots = options.values.bytes(ids.ca_file).is_some() && wanted.identity.is_none();
-    let tls = ClientTls::new(wanted).map_err(|error| {
-        let code = match has_own_roots {
-            true => CurlCode::SslCaCertBadFile,
-            false => CurlCode::SslCertProblem,
-        };
-        Failure::new(code, error.to_string())
-    })?;
-    known.push(tls.clone());
-    Ok(tls)
+    let (values, ids) = (&options.values, peer.options());
+    known.get_or_make(key(values, &ids, peer)?, |key| {
+        let wanted = client_options(values, &ids, key)?;
+        let has_own_roots = values.bytes(ids.ca_file).is_some() && wanted.identity.is_none();
+        ClientTls::new(wanted).map_err(|error| {
+            let code = match has_own_roots {
+                true => CurlCode::SslCaCertBadFile,
+                false => CurlCode::SslCertProblem,
+            };
+            Failure::new(code, error.to_string())
+        })
+    })
 }
 
-fn client_options(options: &EasyOptions, peer: TlsRole) -> Result<ClientOptions, Failure> {
-    let (values, ids) = (&options.values, peer.options());
-    let verify = match (values.is_on(ids.verifies_peer), values.is_on(ids.verifies_host)) {
+/// Everything that [`client_options`] reads. Options that mean the same are the same there.
+fn key(values: &OptionValues, ids: &TlsOptionIds, peer: TlsRole) -> Result<TlsKey, Failure> {
+    let (version_min, version_max) = versions(values.number(ids.version))?;
+    Ok(TlsKey {
+        texts: ids.texts().map(|id| values.bytes(id).cloned()),
+        files: ids.files().map(|id| path(values, id).and_then(|path| FileStamp::of(&path))),
+        verify: verify(values, ids),
+        versions: (version_min, version_max),
+        alpn: alpn(values, peer),
+        resumes: values.is_on(Id::SSL_SESSIONID_CACHE),
+    })
+}
+
+/// How the certificate is verified.
+fn verify(values: &OptionValues, ids: &TlsOptionIds) -> Verify {
+    match (values.is_on(ids.verifies_peer), values.is_on(ids.verifies_host)) {
         (true, true) => Verify::Full,
         (true, false) => Verify::Chain,
         (false, true) => Verify::Name,
         (false, false) => Verify::Nothing,
-    };
-    let (version_min, version_max) = versions(values.number(ids.version))?;
-    let alpn = match (values.is_on(Id::SSL_ENABLE_ALPN), values.number(Id::HTTP_VERSION)) {
-        (false, _) => Vec::new(),
-        (true, HTTP_VERSION_1_0 | HTTP_VERSION_1_1) => vec![HTTP1.to_vec()],
-        (true, _) if peer == TlsRole::Proxy => vec![HTTP1.to_vec()],
-        (true, _) => vec![HTTP2.to_vec(), HTTP1.to_vec()],
-    };
+    }
+}
+
+/// The protocols that are offered.
+fn alpn(values: &OptionValues, peer: TlsRole) -> &'static [&'static [u8]] {
+    match (values.is_on(Id::SSL_ENABLE_ALPN), values.number(Id::HTTP_VERSION)) {
+        (false, _) => &[],
+        (true, HTTP_VERSION_1_0 | HTTP_VERSION_1_1) => &[HTTP1],
+        (true, _) if peer == TlsRole::Proxy => &[HTTP1],
+        (true, _) => &[HTTP2, HTTP1],
+    }
+}
+
+fn client_options(
+    values: &OptionValues,
+    ids: &TlsOptionIds,
+    key: &TlsKey,
+) -> Result<ClientOptions, Failure> {
     let pins = match values.bytes(ids.pins) {
         Some(text) => public_key_pins(text)?,
         None => Vec::new(),
     };
-    let resumption_len = match values.is_on(Id::SSL_SESSIONID_CACHE) {
-        true => ClientOptions::default().resumption_len,
-        false => 0,
-    };
     Ok(ClientOptions {
-        roots: roots(values, &ids),
-        verify,
+        roots: roots(values, ids),
+        verify: key.verify,
         revoked: path(values, ids.revoked).into_iter().collect(),
         pins,
-        identity: identity(values, &ids),
-        version_min,
-        version_max,
-        alpn,
-        resumption_len,
+        identity: identity(values, ids),
+        version_min: key.versions.0,
+        version_max: key.versions.1,
+        alpn: key.alpn.iter().map(|name| name.to_vec()).collect(),
+        resumption_len: if key.resumes { ClientOptions::default().resumption_len } else { 0 },
         ..ClientOptions::default()
     })
 }
@@ -165,10 +197,10 @@ fn roots(values: &OptionValues, ids: &TlsOptionIds) -> Roots {
         (None, Some(file)) => Roots::empty().file(file),
         (None, None) => Roots::platform(),
     };
-    // OpenSSL looks into the folder for each issuer; here its files are read.
-    let folder = path(values, ids.ca_path).and_then(|folder| std::fs::read_dir(folder).ok());
-    let files = folder.into_iter().flatten().flatten().map(|entry| entry.path());
-    files.filter(|file| file.is_file()).fold(own, |roots, file| roots.file(file))
+    match path(values, ids.ca_path) {
+        Some(folder) => own.hashed_folder(folder),
+        None => own,
+    }
 }
 
 /// The client certificate; its file may hold the key, too.

@@ -1,7 +1,9 @@
 //! Trust anchors: the trusted certificates and their sources.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
@@ -43,6 +45,7 @@ pub struct Roots {
 enum RootSource {
     Pem(Pem),
     Der(Bytes),
+    Folder(PathBuf),
 }
 
 impl Roots {
@@ -75,6 +78,14 @@ impl Roots {
         self.and(RootSource::Der(bytes.into()))
     }
 
+    /// Adds the certificates of a folder as OpenSSL has them: each in a PEM file that is named for
+    /// the hash of its subject, such as `9d66eef0.0`. Other files are ignored, as are those that
+    /// cannot be read, and a folder that does not exist.
+    #[must_use]
+    pub fn hashed_folder(self, path: impl Into<PathBuf>) -> Self {
+        self.and(RootSource::Folder(path.into()))
+    }
+
     fn and(mut self, root: RootSource) -> Self {
         self.own.push(root);
         self
@@ -93,6 +104,7 @@ impl Roots {
         for root in &self.own {
             match root {
                 RootSource::Pem(pem) => anchors.add_pem(pem)?,
+                RootSource::Folder(path) => anchors.add_folder(path),
                 RootSource::Der(der) => {
                     let added = anchors.add(CertificateDer::from(der.to_vec()));
                     added.map_err(|_| ConfigError::of_options(ConfigErrorKind::RootDer))?;
@@ -132,6 +144,14 @@ impl Anchors {
                 .map_err(|error| ConfigError::new(pem, ConfigErrorKind::Rustls(error)))?;
         }
         Ok(())
+    }
+
+    fn add_folder(&mut self, path: &Path) {
+        let Ok(entries) = std::fs::read_dir(path) else { return };
+        let is_hashed = |entry: &DirEntry| is_hashed_name(&entry.file_name());
+        for entry in entries.flatten().filter(is_hashed) {
+            let _unusable = self.add_pem(&Pem::File(entry.path()));
+        }
     }
 
     fn add(&mut self, certificate: CertificateDer<'_>) -> Result<(), Error> {
@@ -187,7 +207,46 @@ impl Trusted {
     }
 }
 
+/// True for eight hexadecimal digits, a dot and a number.
+fn is_hashed_name(name: &OsStr) -> bool {
+    let parts = name.to_str().and_then(|name| name.split_once('.'));
+    parts.is_some_and(|(hash, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && is_number
+    })
+}
+
 fn sha256(certificate: &CertificateDer<'_>) -> [u8; 32] {
     let hash = digest::digest(&digest::SHA256, certificate);
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_have_the_certificates_with_hashed_names() {
+        let folder = std::env::temp_dir().join(format!("fulmar-roots-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).expect("made");
+        let add =
+            |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
+        add("9d66eef0.0", &made.cert.pem());
+        add("9d66eef1.12", "no certificate");
+        add("README", "not one either");
+        add("other.pem", &made.cert.pem());
+        let read = |path: &Path| {
+            let anchors = Roots::empty().hashed_folder(path).read().expect("nothing is refused");
+            anchors.store.len()
+        };
+        assert_eq!(read(&folder), 1);
+        assert_eq!(read(&folder.join("absent")), 0);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        let name = |name: &str| is_hashed_name(OsStr::new(name));
+        assert!(name("00aaFF99.10"));
+        for other in ["00aaFF99", "00aaFF99.", "00aaFF9g.0", "0aaFF99.0", "00aaFF99.r0"] {
+            assert!(!name(other), "{other}");
+        }
+    }
 }
