@@ -52,6 +52,7 @@ mod cache_store;
 mod cache_times;
 mod cookie_store;
 
+mod cipher_list;
 mod tls_configurations;
 
 mod share;

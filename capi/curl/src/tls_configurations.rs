@@ -14,7 +14,8 @@ use fulmar_tls::{ClientTls, Verify, Version};
 /// The options that a configuration depends on.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TlsKey {
-    pub(crate) texts: [Option<Arc<[u8]>>; 9],
+    pub(crate) texts: [Option<Arc<[u8]>>; 11],
+    pub(crate) curves: Option<Arc<[u8]>>,
     /// The files that the texts name.
     pub(crate) files: [Option<FileStamp>; 6],
     pub(crate) verify: Verify,
@@ -80,6 +81,7 @@ mod tests {
     fn key(alpn: &'static [&'static [u8]], path: &Path) -> TlsKey {
         TlsKey {
             texts: Default::default(),
+            curves: None,
             files: [FileStamp::of(path); 6],
             verify: Verify::Nothing,
             versions: (Version::Tls12, Version::Tls13),

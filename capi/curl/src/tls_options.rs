@@ -16,6 +16,7 @@ use fulmar_tls::{
 };
 use sha2::{Digest as _, Sha256};
 
+use crate::cipher_list::{key_exchange_groups, tls12_suites, tls13_suites};
 use crate::code::CurlCode;
 use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, HTTP_VERSION_1_1};
 use crate::failure::Failure;
@@ -48,15 +49,29 @@ struct TlsOptionIds {
     key: Id,
     key_blob: Id,
     version: Id,
+    ciphers: Id,
+    ciphers13: Id,
+    /// There is none for proxies.
+    curves: Option<Id>,
 }
 
 impl TlsOptionIds {
     /// Those that have a text or a blob.
-    fn texts(&self) -> [Id; 9] {
-        let blobs = [self.ca_blob, self.cert_blob, self.key_blob];
+    fn texts(&self) -> [Id; 11] {
         let [ca_file, ca_path, revoked, pins, cert, key] = self.files();
-        let [ca_blob, cert_blob, key_blob] = blobs;
-        [ca_file, ca_path, revoked, pins, cert, key, ca_blob, cert_blob, key_blob]
+        [
+            ca_file,
+            ca_path,
+            revoked,
+            pins,
+            cert,
+            key,
+            self.ca_blob,
+            self.cert_blob,
+            self.key_blob,
+            self.ciphers,
+            self.ciphers13,
+        ]
     }
 
     /// Those that name a file or a folder.
@@ -81,6 +96,9 @@ impl TlsRole {
                 key: Id::SSLKEY,
                 key_blob: Id::SSLKEY_BLOB,
                 version: Id::SSLVERSION,
+                ciphers: Id::SSL_CIPHER_LIST,
+                ciphers13: Id::TLS13_CIPHERS,
+                curves: Some(Id::SSL_EC_CURVES),
             },
             Self::Proxy => TlsOptionIds {
                 ca_file: Id::PROXY_CAINFO,
@@ -95,6 +113,9 @@ impl TlsRole {
                 key: Id::PROXY_SSLKEY,
                 key_blob: Id::PROXY_SSLKEY_BLOB,
                 version: Id::PROXY_SSLVERSION,
+                ciphers: Id::PROXY_SSL_CIPHER_LIST,
+                ciphers13: Id::PROXY_TLS13_CIPHERS,
+                curves: None,
             },
         }
     }
@@ -139,6 +160,7 @@ fn key(values: &OptionValues, ids: &TlsOptionIds, peer: TlsRole) -> Result<TlsKe
     let (version_min, version_max) = versions(values.number(ids.version))?;
     Ok(TlsKey {
         texts: ids.texts().map(|id| values.bytes(id).cloned()),
+        curves: ids.curves.and_then(|id| values.bytes(id)).cloned(),
         files: ids.files().map(|id| path(values, id).and_then(|path| FileStamp::of(&path))),
         verify: verify(values, ids),
         versions: (version_min, version_max),
@@ -184,10 +206,38 @@ fn client_options(
         identity: identity(values, ids),
         version_min: key.versions.0,
         version_max: key.versions.1,
+        ciphers: ciphers(values, ids, key)?,
+        groups: groups(key)?,
         alpn: key.alpn.iter().map(|name| name.to_vec()).collect(),
         resumption_len: if key.resumes { ClientOptions::default().resumption_len } else { 0 },
         ..ClientOptions::default()
     })
+}
+
+/// The cipher suites, by their names in TLS: all, unless an option has a list.
+fn ciphers(
+    values: &OptionValues,
+    ids: &TlsOptionIds,
+    key: &TlsKey,
+) -> Result<Vec<String>, Failure> {
+    let list = |id| values.bytes(id).map(|list| String::from_utf8_lossy(list));
+    let (older, newer) = (list(ids.ciphers), list(ids.ciphers13));
+    if older.is_none() && newer.is_none() {
+        return Ok(Vec::new());
+    }
+    let newer = tls13_suites(newer.as_deref())?;
+    let older = tls12_suites(older.as_deref())?;
+    if newer.is_empty() && key.versions.1 == Version::Tls13 {
+        return Err(Failure::new(CurlCode::SslConnectError, "no ciphers available"));
+    }
+    Ok(newer.into_iter().chain(older).map(str::to_owned).collect())
+}
+
+/// The groups for key exchange, by their names in TLS: all, unless the option has a list.
+fn groups(key: &TlsKey) -> Result<Vec<String>, Failure> {
+    let Some(list) = &key.curves else { return Ok(Vec::new()) };
+    let found = key_exchange_groups(&String::from_utf8_lossy(list))?;
+    Ok(found.into_iter().map(str::to_owned).collect())
 }
 
 /// The trusted certificates: those of the system, or of the options instead.

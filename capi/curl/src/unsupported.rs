@@ -19,22 +19,11 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         // They demand more of a server's certificate, or other connections.
         (has(Id::ISSUERCERT) || has(Id::ISSUERCERT_BLOB), "CURLOPT_ISSUERCERT is not built in"),
         (values.is_on(Id::SSL_VERIFYSTATUS), "CURLOPT_SSL_VERIFYSTATUS is not built in"),
-        (has(Id::SSL_CIPHER_LIST), "CURLOPT_SSL_CIPHER_LIST is not built in: it is OpenSSL's"),
-        (has(Id::TLS13_CIPHERS), "CURLOPT_TLS13_CIPHERS is not built in: it is OpenSSL's"),
-        (has(Id::SSL_EC_CURVES), "CURLOPT_SSL_EC_CURVES is not built in: it is OpenSSL's"),
         (is_other(Id::SSLCERTTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLCERTTYPE"),
         (is_other(Id::SSLKEYTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLKEYTYPE"),
         (
             has(Id::PROXY_ISSUERCERT) || has(Id::PROXY_ISSUERCERT_BLOB),
             "CURLOPT_PROXY_ISSUERCERT is not built in",
-        ),
-        (
-            has(Id::PROXY_SSL_CIPHER_LIST),
-            "CURLOPT_PROXY_SSL_CIPHER_LIST is not built in: it is OpenSSL's",
-        ),
-        (
-            has(Id::PROXY_TLS13_CIPHERS),
-            "CURLOPT_PROXY_TLS13_CIPHERS is not built in: it is OpenSSL's",
         ),
         (
             is_other(Id::PROXY_SSLCERTTYPE, b"PEM"),
@@ -69,12 +58,8 @@ mod tests {
         let text = |text: &'static str| Argument::Bytes(Some(text.as_bytes()));
         for (id, argument) in [
             (Id::ISSUERCERT, text("ca.pem")),
-            (Id::SSL_CIPHER_LIST, text("DEFAULT")),
-            (Id::TLS13_CIPHERS, text("TLS_AES_128_GCM_SHA256")),
             (Id::SSLCERTTYPE, text("P12")),
             (Id::PROXY_ISSUERCERT, text("ca.pem")),
-            (Id::PROXY_SSL_CIPHER_LIST, text("DEFAULT")),
-            (Id::PROXY_TLS13_CIPHERS, text("TLS_AES_128_GCM_SHA256")),
             (Id::PROXY_SSLKEYTYPE, text("DER")),
             (Id::HAPROXYPROTOCOL, Argument::Number(1)),
         ] {

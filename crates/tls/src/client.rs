@@ -38,7 +38,9 @@ impl ClientTls {
     /// A file cannot be read or used; the error contains its path and the cause.
     pub fn new(options: ClientOptions) -> Result<Self, ConfigError> {
         let versions = options.version_min.up_to(options.version_max);
-        let provider = Arc::new(ciphers::provider(&options.ciphers, &versions)?);
+        let mut provider = ciphers::provider(&options.ciphers, &versions)?;
+        ciphers::select_groups(&mut provider, &options.groups)?;
+        let provider = Arc::new(provider);
         let verifier = Arc::new(verifier(&options, &provider)?);
         let builder = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)

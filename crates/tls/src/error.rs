@@ -245,6 +245,7 @@ pub(crate) enum ConfigErrorKind {
     NoRevocationList,
     NoIdentity,
     UnknownCipher { name: String, known: Vec<&'static str> },
+    UnknownGroup { name: String, known: Vec<&'static str> },
     NoCipherForVersions,
     NoVersion,
     KeyMismatch(Pem),
@@ -295,6 +296,9 @@ impl fmt::Display for ConfigError {
             ConfigErrorKind::UnknownCipher { name, known } => {
                 write!(f, "unknown cipher suite {name}; known: {}", known.join(", "))
             }
+            ConfigErrorKind::UnknownGroup { name, known } => {
+                write!(f, "unknown key exchange group {name}; known: {}", known.join(", "))
+            }
             ConfigErrorKind::NoCipherForVersions => {
                 f.write_str("no cipher suite of an allowed TLS version")
             }
@@ -326,6 +330,7 @@ impl Error for ConfigError {
             | ConfigErrorKind::NoRevocationList
             | ConfigErrorKind::NoIdentity
             | ConfigErrorKind::UnknownCipher { .. }
+            | ConfigErrorKind::UnknownGroup { .. }
             | ConfigErrorKind::NoCipherForVersions
             | ConfigErrorKind::NoVersion
             | ConfigErrorKind::KeyMismatch(_)

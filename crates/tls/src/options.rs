@@ -30,6 +30,9 @@ pub struct ClientOptions {
     pub version_max: Version,
     /// Cipher suites by IANA name, in order of preference. Empty: all supported suites.
     pub ciphers: Vec<String>,
+    /// Groups for key exchange by IANA name, such as `x25519` and `secp256r1`, in order of
+    /// preference. Empty: all supported groups.
+    pub groups: Vec<String>,
     /// Application protocols by preference (RFC 7301). Empty: the extension is not sent.
     pub alpn: Vec<Vec<u8>>,
     /// The server name to request and to verify, instead of the host.
@@ -52,6 +55,7 @@ impl Default for ClientOptions {
             version_min: Version::Tls12,
             version_max: Version::Tls13,
             ciphers: Vec::new(),
+            groups: Vec::new(),
             alpn: vec![HTTP2.to_vec(), HTTP1.to_vec()],
             server_name: None,
             resumption_len: 256,

@@ -11,6 +11,7 @@ use std::thread;
 use fulmar_tests::process::{ChildProcess, run, text};
 
 mod proxies;
+mod tls;
 mod websocket;
 
 #[path = "../../../crates/proto/tests/it/common/escapes.rs"]

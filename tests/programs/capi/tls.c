@@ -1,0 +1,104 @@
+/* TLS options. Arguments: the URL of a server with TLS, and the folder of the certificates. */
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *url, *folder;
+static char error[CURL_ERROR_SIZE], body[65536];
+static size_t body_len;
+
+static size_t write_body(char *bytes, size_t size, size_t count, void *user)
+{
+    size_t len = size * count;
+    (void)user;
+    if (len > sizeof body - 1 - body_len)
+        return 0;
+    memcpy(body + body_len, bytes, len);
+    body_len += len;
+    return len;
+}
+
+static CURL *new_handle(void)
+{
+    char path[1024];
+    CURL *easy = curl_easy_init();
+    snprintf(path, sizeof path, "%s/ca.pem", folder);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_CAINFO, path);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, write_body);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+    return easy;
+}
+
+/* Prints the result, and what the server has in its response. */
+static void perform(CURL *easy)
+{
+    CURLcode code;
+    char *folder_at;
+    error[0] = 0;
+    body_len = 0;
+    code = curl_easy_perform(easy);
+    body[body_len] = 0;
+    while ((folder_at = strstr(error, folder)) != NULL)
+        memmove(folder_at, folder_at + strlen(folder), strlen(folder_at + strlen(folder)) + 1);
+    printf("%d '%s' %s\n", code, code ? error : "", code ? "" : body);
+    curl_easy_cleanup(easy);
+}
+
+static void ciphers(void)
+{
+    static const char *const lists[][2] = {
+        {NULL, NULL},
+        {"ECDHE-RSA-AES128-GCM-SHA256", NULL},
+        {"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384", NULL},
+        {"ECDHE-RSA-CHACHA20-POLY1305,ECDHE-RSA-AES128-GCM-SHA256", NULL},
+        {"HIGH:!AES256:!CHACHA20:@STRENGTH", NULL},
+        {"unknown:AES256+ECDHE+aRSA", NULL},
+        {"DEFAULT:@SECLEVEL=1:!AESGCM", NULL},
+        {"unknown", NULL},
+        {"", NULL},
+        {NULL, "TLS_CHACHA20_POLY1305_SHA256"},
+        {NULL, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"},
+        {"ECDHE-RSA-AES128-GCM-SHA256", "TLS_AES_256_GCM_SHA384"},
+        {NULL, "unknown"},
+        {NULL, "TLS_AES_128_GCM_SHA256:unknown"},
+    };
+    for (size_t at = 0; at < sizeof lists / sizeof *lists; at++)
+        for (int newest = 0; newest < 2; newest++) {
+            CURL *easy = new_handle();
+            curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, lists[at][0]);
+            curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, lists[at][1]);
+            curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)(newest
+                ? CURL_SSLVERSION_DEFAULT : CURL_SSLVERSION_MAX_TLSv1_2));
+            printf("%s %s: ", lists[at][0] ? lists[at][0] : "-", lists[at][1] ? lists[at][1] : "-");
+            perform(easy);
+        }
+}
+
+static void curves(void)
+{
+    static const char *const lists[] = {
+        "X25519", "P-256", "prime256v1", "P-384:X25519", "secp384r1", "P-521:P-256", "unknown",
+        "P-256:unknown", "",
+    };
+    for (size_t at = 0; at < sizeof lists / sizeof *lists; at++) {
+        CURL *easy = new_handle();
+        curl_easy_setopt(easy, CURLOPT_SSL_EC_CURVES, lists[at]);
+        printf("curves %s: ", lists[at]);
+        perform(easy);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 3)
+        return 1;
+    url = arguments[1];
+    folder = arguments[2];
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    curl_global_init(CURL_GLOBAL_ALL);
+    ciphers();
+    curves();
+    return 0;
+}
