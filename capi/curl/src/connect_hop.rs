@@ -5,12 +5,16 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fulmar_client::{Options, Protocol, Request, VerbatimHead};
+use fulmar_proto::h1::LIBCURL_HEADS_SIZE_MAX;
+use fulmar_sys as sys;
 
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::{CustomFields, names};
+use crate::download::status_of_malformed;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
@@ -37,9 +41,10 @@ impl Multi {
         let origin = origin.expect("a tunnel has a proxy");
         options.tls = options.tunnel.take().and_then(|tunnel| tunnel.tls);
         options.protocol = Protocol::Http1;
-        // CURLOPT_CONNECTTIMEOUT holds until the tunnel is open.
-        let limits = [options.total_timeout, options.queue_timeout];
-        options.total_timeout = limits.into_iter().flatten().min();
+        // CURLOPT_CONNECTTIMEOUT holds until the tunnel is open, for all attempts together.
+        let elapsed = easy.with_state(connect_elapsed);
+        let left = options.queue_timeout.map(|limit| limit.saturating_sub(elapsed));
+        options.total_timeout = [options.total_timeout, left].into_iter().flatten().min();
         self.note_connection(easy, &origin, &options);
         let head = easy.with_state(|state| connect_head(state, custom, proxy_custom))?;
         self.debug(easy, DebugKind::HeaderOut, &head, border);
@@ -67,7 +72,7 @@ impl Multi {
         head: &ReceivedHead,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let is_suppressed = easy.with_state(|state| {
+        easy.with_state(|state| {
             state.info.connect_code = head.status.into();
             if !head.is_interim {
                 read_challenges(state, head);
@@ -80,16 +85,10 @@ impl Multi {
                     transfer.response.closes = head.closes();
                 }
             }
-            state.info.header_size += i64::try_from(head.bytes.len()).unwrap_or(i64::MAX);
-            state.options.values.is_on(Id::SUPPRESS_CONNECT_HEADERS)
         });
+        count_heads(easy, head.bytes.len())?;
         for (number, (line, _)) in head.lines().enumerate() {
-            self.debug(easy, DebugKind::HeaderIn, line, border);
-            if !is_suppressed {
-                // The status line is no header.
-                let origin = Some(HeaderOrigin::Connect).filter(|_| number > 0);
-                self.deliver_line(easy, line, origin, border)?;
-            }
+            self.deliver_connect_line(easy, number, line, border)?;
             // RFC 9110 §9.3.6: a tunnel has no body.
             let is_ignored = |name: &&str| names(line, name) && head.status / 100 == 2;
             if let Some(name) =
@@ -100,6 +99,45 @@ impl Multi {
             }
         }
         Ok(())
+    }
+
+    /// Delivers the lines of a malformed head before the one that is not accepted. They concern the
+    /// proxy: nothing is stored for the host.
+    pub(crate) fn deliver_malformed_connect_head(
+        &self,
+        easy: &Rc<Easy>,
+        bytes: &[u8],
+        judged: usize,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let status = status_of_malformed(bytes, judged);
+        easy.with_state(|state| {
+            state.info.connect_code = status.unwrap_or(state.info.connect_code);
+            if let Some(transfer) = &mut state.transfer {
+                transfer.response.malformed = Some(bytes.to_vec());
+            }
+        });
+        count_heads(easy, judged)?;
+        for (number, line) in bytes[..judged].split_inclusive(|byte| *byte == b'\n').enumerate() {
+            self.deliver_connect_line(easy, number, line, border)?;
+        }
+        Ok(())
+    }
+
+    fn deliver_connect_line(
+        &self,
+        easy: &Easy,
+        number: usize,
+        line: &[u8],
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        self.debug(easy, DebugKind::HeaderIn, line, border);
+        if easy.with_state(|state| state.options.values.is_on(Id::SUPPRESS_CONNECT_HEADERS)) {
+            return Ok(());
+        }
+        // The status line is no header.
+        let origin = Some(HeaderOrigin::Connect).filter(|_| number > 0);
+        self.deliver_line(easy, line, origin, border)
     }
 
     /// The proxy has opened no tunnel: another attempt follows, or the transfer fails.
@@ -128,6 +166,30 @@ impl Multi {
             }
             Err(failure) => self.finish(easy, Err(failure), border),
         }
+    }
+}
+
+/// The time since the first attempt to open the current tunnel. A response with 407 is followed by
+/// another attempt.
+fn connect_elapsed(state: &mut EasyState) -> Duration {
+    let now = sys::now();
+    let Some(transfer) = &mut state.transfer else { return Duration::ZERO };
+    let is_repeated = transfer.response.repeats && transfer.response.status == 407;
+    let began = transfer.attempts.connect_began.filter(|_| is_repeated).unwrap_or(now);
+    transfer.attempts.connect_began = Some(began);
+    now.saturating_duration_since(began)
+}
+
+/// A proxy has sent a head of this size. The limit is that of all heads of the transfer: a proxy
+/// may demand other credentials again and again.
+fn count_heads(easy: &Easy, size: usize) -> Result<(), Failure> {
+    let heads = easy.with_state(|state| {
+        state.info.header_size += i64::try_from(size).unwrap_or(i64::MAX);
+        state.info.header_size
+    });
+    match heads > LIBCURL_HEADS_SIZE_MAX.into() {
+        true => Err(Failure::of_large_heads(heads, LIBCURL_HEADS_SIZE_MAX.into())),
+        false => Ok(()),
     }
 }
 

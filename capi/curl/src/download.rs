@@ -43,10 +43,7 @@ impl Multi {
             state.info.header_size
         });
         if heads > HEADS_SIZE_MAX {
-            return Err(Failure::new(
-                CurlCode::RecvError,
-                format!("Too large response headers: {heads} > {HEADS_SIZE_MAX}"),
-            ));
+            return Err(Failure::of_large_heads(heads, HEADS_SIZE_MAX));
         }
         let origin = match head.is_interim {
             true => HeaderOrigin::Interim,
@@ -96,10 +93,7 @@ impl Multi {
         judged: usize,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        // A status line with a NUL has a status nevertheless.
-        let has_status = judged > 0 || memchr::memchr(0, bytes).is_some();
-        let status = bytes.get(9..12).and_then(|text| std::str::from_utf8(text).ok());
-        let status = status.and_then(|text| text.parse().ok()).filter(|_| has_status);
+        let status = status_of_malformed(bytes, judged);
         easy.with_state(|state| {
             state.info.status = status.unwrap_or(state.info.status);
             state.info.header_size += i64::try_from(judged).unwrap_or(i64::MAX);
@@ -190,12 +184,9 @@ impl Multi {
             }
         };
         if let Some((function, data)) = call
-            && self.call(|| border.write(function, data, line)) != line.len()
+            && self.call_for(easy, || border.write(function, data, line))? != line.len()
         {
             return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
-        }
-        if easy.membership.is_closed.get() {
-            return Err(Failure::new(CurlCode::AbortedByCallback, ""));
         }
         Ok(())
     }
@@ -282,7 +273,9 @@ impl Multi {
     ) -> Result<(), Failure> {
         let held = easy.with_state(|state| {
             let download = &mut state.transfer.as_mut()?.download;
-            if download.is_paused { Some(download.held.push(bytes.clone())) } else { None }
+            // Behind the pieces that a callback has released, and that are not delivered yet.
+            let is_held = download.is_paused || !download.held.is_empty();
+            is_held.then(|| download.held.push(bytes.clone()))
         });
         match held {
             Some(held) => held,
@@ -385,6 +378,14 @@ impl Multi {
 fn pop_held(state: &mut EasyState) -> Option<Bytes> {
     let download = &mut state.transfer.as_mut()?.download;
     if download.is_paused { None } else { download.held.pop() }
+}
+
+/// The status of a malformed head whose first `judged` bytes are accepted lines.
+pub(crate) fn status_of_malformed(head: &[u8], judged: usize) -> Option<i64> {
+    // A status line with a NUL has a status nevertheless.
+    let has_status = judged > 0 || memchr::memchr(0, head).is_some();
+    let status = head.get(9..12).and_then(|text| std::str::from_utf8(text).ok());
+    status.and_then(|text| text.parse().ok()).filter(|_| has_status)
 }
 
 /// Notes what a head says.

@@ -63,6 +63,12 @@ impl Failure {
         }
     }
 
+    /// The heads of responses have more bytes than are accepted.
+    pub(crate) fn of_large_heads(size: i64, max: i64) -> Self {
+        let text = format!("Too large response headers: {size} > {max}");
+        Self::new(CurlCode::RecvError, text)
+    }
+
     /// A proxy has closed instead of opening a tunnel.
     pub(crate) fn of_connect() -> Self {
         Self::new(CurlCode::RecvError, "Proxy CONNECT aborted")
@@ -190,10 +196,7 @@ fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
         PeerError::BadChunk => {
             Failure::new(CurlCode::RecvError, "Failed reading the chunked-encoded stream")
         }
-        PeerError::HeadTooLarge => Failure::new(
-            CurlCode::RecvError,
-            format!("Too large response headers: {heads} > {LIBCURL_HEADS_SIZE_MAX}"),
-        ),
+        PeerError::HeadTooLarge => Failure::of_large_heads(heads, LIBCURL_HEADS_SIZE_MAX.into()),
         PeerError::Http2Stream(code) => {
             let text = format!("HTTP/2 stream was not closed cleanly: {code}");
             Failure::new(CurlCode::Http2Stream, text)

@@ -88,6 +88,10 @@ impl HopTarget {
             let text = format!("The redirect target URL could not be parsed: {}", code.text());
             Failure { text: text.into(), ..rejected(code) }
         })?;
+        let has_login = parsed.get(UrlPart::User, UrlFlags::default()).is_ok();
+        if has_login && options.values.is_on(Id::DISALLOW_USERNAME_IN_URL) {
+            return Err(rejected(UrlCode::UserNotAllowed));
+        }
         let mut target = Self::of(&parsed, options, true)?;
         let has_port = parsed.has_port();
         // CURLOPT_PORT holds for the first host, as far as a redirect names no port.

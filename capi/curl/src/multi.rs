@@ -269,6 +269,9 @@ impl Multi {
             HopEvent::Head(head) if is_connecting => self.deliver_connect_head(easy, &head, border),
             HopEvent::Upgraded(_) if is_connecting => self.start_in_tunnel(easy, border),
             HopEvent::Data(_) | HopEvent::Trailers(_) if is_connecting => Ok(()),
+            HopEvent::MalformedHead(bytes, judged) if is_connecting => {
+                self.deliver_malformed_connect_head(easy, &bytes, judged, border)
+            }
             HopEvent::Head(head) => self.deliver_head(easy, &head, border),
             HopEvent::MalformedHead(bytes, judged) => {
                 self.deliver_malformed_head(easy, &bytes, judged, border)
@@ -436,6 +439,22 @@ impl Multi {
         let result = callback();
         self.is_calling.set(was_calling);
         result
+    }
+
+    /// Runs a callback of a handle.
+    ///
+    /// # Errors
+    /// The callback has freed the handle: nothing of the application may be used for it any more.
+    pub(crate) fn call_for<T>(
+        &self,
+        easy: &Easy,
+        callback: impl FnOnce() -> T,
+    ) -> Result<T, Failure> {
+        let result = self.call(callback);
+        match easy.membership.is_closed.get() {
+            false => Ok(result),
+            true => Err(Failure::new(CurlCode::AbortedByCallback, "")),
+        }
     }
 
     /// True while a callback is running.

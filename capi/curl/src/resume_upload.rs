@@ -43,7 +43,7 @@ impl Multi {
         };
         let (seek, data) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::SEEKDATA));
         let sought = match (seek.is_null(), i64::try_from(from)) {
-            (false, Ok(from)) => self.call(|| border.seek(seek, data, from)),
+            (false, Ok(from)) => self.call_for(easy, || border.seek(seek, data, from))?,
             _ => SEEK_CANNOT,
         };
         match sought {
@@ -67,7 +67,7 @@ impl Multi {
         let mut passed = 0;
         while passed < len {
             let max = buffer.len().min(usize::try_from(len - passed).unwrap_or(usize::MAX));
-            let read = self.call(|| border.read(function, data, &mut buffer[..max]));
+            let read = self.call_for(easy, || border.read(function, data, &mut buffer[..max]))?;
             // READ_ABORT is larger than every buffer.
             debug_assert!(max < READ_ABORT);
             // libcurl counts what the callback returned before it looks at it.
@@ -93,7 +93,7 @@ impl Multi {
         if function.is_null() || !is_chunked {
             return Ok(None);
         }
-        let Some(lines) = self.call(|| border.trailers(function, data)) else {
+        let Some(lines) = self.call_for(easy, || border.trailers(function, data))? else {
             return Err(Failure::new(
                 CurlCode::AbortedByCallback,
                 "operation aborted by trailing headers callback",

@@ -183,6 +183,8 @@ pub(crate) struct Attempts {
     pub(crate) refuses_expect: bool,
     /// Requests that were repeated on another connection.
     pub(crate) retries: u32,
+    /// When the first CONNECT for the current tunnel was sent.
+    pub(crate) connect_began: Option<Instant>,
 }
 
 /// The way of a body to the write callback.

@@ -32,6 +32,9 @@ impl Multi {
         let feed = easy.with_state(|state| {
             let upload_size = state.options.values.number(Id::UPLOAD_BUFFERSIZE);
             let transfer = state.transfer.as_mut()?;
+            if !transfer.upload.has_body || transfer.upload.is_whole {
+                return None; // WebSockets have frames, whose room does not concern the upload
+            }
             transfer.upload.is_writable |= is_writable;
             let is_halted = transfer.upload.is_paused || transfer.upload.is_stopped;
             let is_ready = transfer.upload.is_writable && !is_halted;
@@ -106,7 +109,7 @@ impl Multi {
     ) -> Result<ReadPiece, Failure> {
         let (function, data) = (easy.pointer(Id::READFUNCTION), easy.pointer(Id::READDATA));
         let mut buffer = vec![0; len];
-        if let Some(read) = self.read_form(easy, &mut buffer, border) {
+        if let Some(read) = self.read_form(easy, &mut buffer, border)? {
             return match read {
                 MimeRead::Data(len) => {
                     buffer.truncate(len);
@@ -122,7 +125,7 @@ impl Multi {
                 transfer.upload.has_read = true;
             }
         });
-        match self.call(|| border.read(function, data, &mut buffer)) {
+        match self.call_for(easy, || border.read(function, data, &mut buffer))? {
             READ_ABORT => Err(aborted()),
             READ_PAUSE => Ok(ReadPiece::Paused),
             read if read <= len => {
@@ -134,16 +137,21 @@ impl Multi {
     }
 
     /// Reads the form of a transfer; `None` if there is none.
-    fn read_form(&self, easy: &Easy, into: &mut [u8], border: &dyn CBorder) -> Option<MimeRead> {
+    fn read_form(
+        &self,
+        easy: &Easy,
+        into: &mut [u8],
+        border: &dyn CBorder,
+    ) -> Result<Option<MimeRead>, Failure> {
         let form = easy.with_state(|state| state.transfer.as_mut()?.upload.form.take());
-        let mut form = form?;
-        let read = self.call(|| form.read(border, into));
+        let Some(mut form) = form else { return Ok(None) };
+        let read = self.call_for(easy, || form.read(border, into))?;
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.upload.form = Some(form);
             }
         });
-        Some(read)
+        Ok(Some(read))
     }
 
     /// The form of a request; `None` if its body is another one, or the form is empty.
@@ -190,14 +198,14 @@ impl Multi {
         let (seek, ioctl) = (easy.pointer(Id::SEEKFUNCTION), easy.pointer(Id::IOCTLFUNCTION));
         if !seek.is_null() {
             let data = easy.pointer(Id::SEEKDATA);
-            return match self.call(|| border.seek(seek, data, 0)) {
+            return match self.call_for(easy, || border.seek(seek, data, 0))? {
                 SEEK_OK => Ok(()),
                 error => fails(format!("seek callback returned error {error}")),
             };
         }
         if !ioctl.is_null() {
             let data = easy.pointer(Id::IOCTLDATA);
-            return match self.call(|| border.restart_read(easy.handle, ioctl, data)) {
+            return match self.call_for(easy, || border.restart_read(easy.handle, ioctl, data))? {
                 0 => Ok(()),
                 error => fails(format!("ioctl callback returned error {error}")),
             };

@@ -128,13 +128,12 @@ impl Multi {
                 socket.meta = WebSocketMeta { flags, offset, left, len: payload.len() };
             }
         });
-        match self.call(|| border.write(function, data, &piece.payload)) == piece.payload.len() {
-            true => Ok(()),
-            false => {
-                let text = "Failure writing output to destination";
-                Err(Failure::new(CurlCode::WriteError, text))
-            }
+        let written = self.call_for(easy, || border.write(function, data, &piece.payload))?;
+        if written != piece.payload.len() {
+            let text = "Failure writing output to destination";
+            return Err(Failure::new(CurlCode::WriteError, text));
         }
+        Ok(())
     }
 
     fn send_pong(

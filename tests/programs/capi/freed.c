@@ -1,10 +1,12 @@
 /* Handles that are freed within callbacks, their own ones too. libcurl does not allow that, and
  * crashes in most of these cases, so this program is for our library only. The argument is the URL
- * of a server that reads request bodies. */
+ * of a server that reads request bodies; the second one that of a file to write. */
 
 #include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum place { WRITE, HEADER, READ, PROGRESS, DEBUG, SOCKET, TIMER, PLACES };
 
@@ -43,6 +45,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *user)
 static size_t on_read(char *bytes, size_t size, size_t count, void *user)
 {
     (void)user;
+    calls++;
     free_victim(READ);
     memset(bytes, 'a', size * count < 3 ? size * count : 3);
     return 3;
@@ -149,10 +152,35 @@ static void in_multi(const char *url)
     printf("end %d\n", curl_multi_cleanup(multi));
 }
 
+/* Reading goes on with nothing: not with the callback, and not with the input of the process. */
+static void in_upload(const char *url, long from)
+{
+    int result;
+    victim = calls = 0;
+    place = READ;
+    handles[0] = curl_easy_init();
+    curl_easy_setopt(handles[0], CURLOPT_URL, url);
+    curl_easy_setopt(handles[0], CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(handles[0], CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(handles[0], CURLOPT_RESUME_FROM, from);
+    result = curl_easy_perform(handles[0]);
+    printf("upload: %d, freed %d, %d calls\n", result, !handles[0], calls);
+}
+
+static void fill_stdin(void)
+{
+    int ends[2];
+    if (pipe(ends) || write(ends[1], "SECRET", 6) != 6 || dup2(ends[0], 0) || close(ends[1]))
+        exit(3);
+}
+
 int main(int count, char **arguments)
 {
-    const char *url = count > 1 ? arguments[1] : "";
+    const char *url = count > 2 ? arguments[1] : "";
+    fill_stdin();
     curl_global_init(CURL_GLOBAL_ALL);
+    in_upload(url, 100);
+    in_upload(arguments[2], 0);
     for (place = WRITE; place < SOCKET; place++)
         in_perform(url);
     for (place = WRITE; place < PLACES; place++)

@@ -1,7 +1,7 @@
 //! The libraries with a C interface, in programs that were compiled once with the headers of the
 //! original: each runs with the installed libcurl and with ours, and has to print the same.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,6 +75,23 @@ fn serve(cases: Vec<Vec<u8>>) -> SocketAddr {
         for stream in listener.incoming().flatten() {
             let cases = Arc::clone(&cases);
             thread::spawn(move || respond(stream, &cases));
+        }
+    });
+    address
+}
+
+/// A server or proxy that responds to each request with the same bytes.
+fn respond_always(response: Vec<u8>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it listens");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let response = response.clone();
+            thread::spawn(move || {
+                let lines = BufReader::new(&stream).lines();
+                let requests = lines.map_while(Result::ok).filter(String::is_empty);
+                requests.map(|_| (&stream).write_all(&response)).all(|sent| sent.is_ok())
+            });
         }
     });
     address
@@ -203,10 +220,49 @@ fn misuse_has_the_codes_of_libcurl() {
 #[test]
 fn handles_may_be_freed_in_callbacks() {
     let address = serve(Vec::new());
-    let printed = ours("freed", &[format!("http://{address}/echo")]);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi-freed-upload");
+    let url = format!("file://{}", file.display());
+    let printed = ours("freed", &[format!("http://{address}/echo"), url]);
     let count = |text: &str| printed.matches(text).count();
-    assert_eq!(count("42, freed 1"), 5, "{printed}");
+    assert_eq!(count("upload: 42, freed 1, 1 calls\n"), 2, "{printed}");
+    assert_eq!(std::fs::read_to_string(&file).expect("it was created"), "");
+    assert_eq!(count("42, freed 1"), 5 + 2, "{printed}");
     assert_eq!(count("0 running, 1 messages, 1 ends\nend 0\n"), 14, "{printed}");
+}
+
+/// A pause of the write callback that another callback ends keeps the order.
+#[test]
+fn a_body_stays_in_order_if_a_callback_resumes_it() {
+    let chunks: String = ('A'..='J').map(|piece| format!("1\r\n{piece}\r\n")).collect();
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let address = serve(vec![format!("{head}{chunks}0\r\n\r\n").into_bytes()]);
+    let [original, ours] = both("pausing", &[format!("http://{address}/case/0")]);
+    assert_eq!(original, "0 'ABCDEFGHIJ'\n");
+    assert_eq!(ours, original);
+}
+
+/// CONNECT that is repeated for ever, or whose response is malformed and sets cookies; a redirect
+/// with credentials that are not allowed.
+#[test]
+fn responses_to_connect_do_not_concern_the_host() {
+    let padding = "p".repeat(1000);
+    let challenge = "Digest realm=\"r\", nonce=\"n\", stale=true, qop=\"auth\"";
+    let endless = format!(
+        "HTTP/1.1 407 x\r\nProxy-Authenticate: {challenge}\r\nX-Padding: {padding}\r\n\
+         Content-Length: 0\r\n\r\n"
+    );
+    let malformed = "HTTP/1.1 200 OK\r\nSet-Cookie: of=proxy\r\nX: \0\r\n\r\n";
+    let redirect =
+        "HTTP/1.1 302 x\r\nLocation: http://u:p@127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
+    let ports = [&endless, malformed, redirect]
+        .map(|response| respond_always(response.as_bytes().to_vec()).port().to_string());
+    let lines = "line HTTP/1.1 200 OK\r\nline Set-Cookie: of=proxy\r\n";
+    let end = "malformed: fails 1, status 0, CONNECT 200, no cookie\n";
+    // libcurl stores the cookie if it suppresses the lines.
+    assert_eq!(
+        ours("tunnels", &ports),
+        format!("endless: 56, CONNECT 407\n{lines}{end}{end}redirected: 7, 1\nredirected: 67, 1\n")
+    );
 }
 
 /// Broken framing, floods of header lines, early responses, repetitions, redirects with

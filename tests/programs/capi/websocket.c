@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char error[CURL_ERROR_SIZE];
 static int frames;
@@ -113,7 +114,7 @@ static void callbacks(const char *port, const char *folder, long options, const 
   long status = 0;
   char *scheme = NULL;
   int code;
-  error[0] = 0;
+  error[0] = frames = 0;
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, print_frame);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, easy);
   printf("# %s %ld\n", path, options);
@@ -125,13 +126,42 @@ static void callbacks(const char *port, const char *folder, long options, const 
   curl_easy_cleanup(easy);
 }
 
+static size_t free_handle(char *bytes, size_t size, size_t count, void *user) {
+  (void)bytes;
+  (void)size;
+  if (frames++ == 0)
+    curl_easy_cleanup(user);
+  return count;
+}
+
+/* No further frame is delivered, not to stdout either. libcurl crashes. */
+static void freed(const char *port, const char *folder) {
+  CURL *easy = new_handle(0, port, "/script", folder);
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, free_handle);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, easy);
+  frames = 0;
+  int code = curl_easy_perform(easy);
+  printf("# freed\n%d, %d frames\n", code, frames);
+}
+
+/* The input of the process is no body of a WebSocket. */
+static void fill_stdin(void) {
+  int ends[2];
+  if (pipe(ends) || write(ends[1], "SECRET", 6) != 6 || dup2(ends[0], 0) || close(ends[1]))
+    exit(3);
+}
+
 int main(int count, char **arguments) {
   if (count < 4)
     return 2;
+  fill_stdin();
   curl_global_init(CURL_GLOBAL_ALL);
   echo(0, arguments[1], arguments[3]);
   echo(1, arguments[2], arguments[3]);
   callbacks(arguments[1], arguments[3], 0, "/script");
+  callbacks(arguments[1], arguments[3], 0, "/pings");
+  freed(arguments[1], arguments[3]);
   callbacks(arguments[1], arguments[3], 0, "/refuse");
   callbacks(arguments[1], arguments[3], 0, "/masked");
   callbacks(arguments[1], arguments[3], 0, "/opcode");

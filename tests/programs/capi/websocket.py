@@ -88,12 +88,22 @@ class Connection:
         self.send(frame(TEXT, b"received %02x %s" % (first, payload)))
         self.send(frame(CLOSE, struct.pack("!H", 1000)))
 
+    def pings(self):
+        self.send(frame(PING, b"one") + frame(PING, b"two"))
+        received = [self.receive(), self.receive()]
+        self.send(frame(PING, b"three"))
+        received.append(self.receive())
+        self.send(frame(TEXT, b" ".join(b"%02x %s" % it for it in received)))
+        self.send(frame(CLOSE, struct.pack("!H", 1000)))
+
     def run(self):
         path = self.handshake()
         if path == "/echo":
             self.echo()
         elif path == "/script":
             self.script()
+        elif path == "/pings":
+            self.pings()
         elif path == "/masked":
             self.send(b"\x81\x80\0\0\0\0")
         elif path == "/opcode":
