@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -29,13 +30,18 @@ fn libraries() -> &'static Path {
     })
 }
 
-/// Compiles a program of a folder of the repository.
+/// Compiles a program of a folder of the repository. Tests that run at the same time may share a
+/// program: each compiles a file of its own, and renames it.
 fn compiled(folder: &str, name: &str) -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("capi-{name}"));
+    let made = program.with_extension(format!("{}.{number}", std::process::id()));
     let source = format!("{}/../{folder}/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&made).arg(source);
     run(compiler.args(["-lcurl", "-lpthread"]));
+    std::fs::rename(made, &program).expect("both are in one folder");
     program
 }
 
@@ -56,7 +62,10 @@ fn ours(name: &str, arguments: &[String]) -> String {
 
 fn printed(program: &Path, arguments: &[String], folder: Option<&Path>) -> String {
     let mut command = Command::new(program);
-    command.args(arguments).env_remove("LD_LIBRARY_PATH").env_remove("http_proxy");
+    command.args(arguments).env_remove("LD_LIBRARY_PATH");
+    for name in PROXY_VARIABLES {
+        command.env_remove(name);
+    }
     if let Some(folder) = folder {
         command.env("LD_LIBRARY_PATH", folder);
     }
@@ -64,6 +73,10 @@ fn printed(program: &Path, arguments: &[String], folder: Option<&Path>) -> Strin
     assert!(ended.status.success(), "{program:?}: {:?} {}", ended.status, ended.stderr);
     ended.stdout
 }
+
+/// Variables of the environment that lead requests to a proxy, or past it.
+const PROXY_VARIABLES: [&str; 7] =
+    ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
 /// A server: `/case/N` gets the bytes of a case, and the end of the connection; `/echo` gets its
 /// request, `/leave` a redirect to `/echo` of another host; everything else six bytes.
