@@ -4,6 +4,8 @@
 //! is repeated with credentials. NTLM authenticates a connection, so its state is kept apart
 //! (`ntlm_lanes`).
 
+use std::fmt;
+
 use crate::auth::{
     AuthChoice, DigestRequest, DigestState, NtlmChallenge, NtlmLogin, basic, bearer, method,
     ntlm_negotiate,
@@ -51,10 +53,18 @@ pub(crate) enum NtlmStep {
 }
 
 /// User and password; an absent one is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct LoginPair {
     pub(crate) user: Option<Vec<u8>>,
     pub(crate) password: Option<Vec<u8>>,
+}
+
+/// Without the secrets.
+impl fmt::Debug for LoginPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (user, password) = (self.user.is_some(), self.password.is_some());
+        f.debug_struct("LoginPair").field("user", &user).field("password", &password).finish()
+    }
 }
 
 impl ConstDefault for LoginPair {
@@ -62,10 +72,18 @@ impl ConstDefault for LoginPair {
 }
 
 /// The values of the fields with credentials.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct AuthFields {
     pub(crate) server: Option<Vec<u8>>,
     pub(crate) proxy: Option<Vec<u8>>,
+}
+
+/// Without the secrets.
+impl fmt::Debug for AuthFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (server, proxy) = (self.server.is_some(), self.proxy.is_some());
+        f.debug_struct("AuthFields").field("server", &server).field("proxy", &proxy).finish()
+    }
 }
 
 /// What the field of a request is written from.

@@ -15,6 +15,7 @@ use fulmar_tls::ClientTls;
 use crate::auth::method;
 use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
+use crate::connection_name::{connection_name, tunnel_name};
 use crate::easy_options::HTTP_VERSION_2_PRIOR_KNOWLEDGE;
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
@@ -22,7 +23,6 @@ use crate::option::OptionId as Id;
 use crate::proxy_choice::{ProxyScheme, ProxyServer};
 use crate::tls_options::TlsRole;
 use crate::transfer::EasyTransfer;
-use crate::values::OptionValues;
 
 impl Multi {
     /// The options of the current request.
@@ -92,36 +92,9 @@ impl Multi {
     }
 }
 
-/// Connections of NTLM have a lane. Those to proxies serve no requests to the proxy's host itself,
-/// and have a use and a login, as of libcurl in Debian: the proxy may remember the login.
-/// Functions that may refuse a socket have connections of their own: each is called for every
-/// socket that serves its transfers.
-fn connection_name(transfer: &EasyTransfer, values: &OptionValues) -> Option<Arc<[u8]>> {
-    let lane = transfer.lane.as_ref().map(|lane| Arc::clone(&lane.name));
-    let name = lane.or_else(|| {
-        transfer.route.http.as_ref()?;
-        let tunnels = transfer.route.tunnels;
-        Some(format!("proxy {tunnels} {:?}", transfer.proxy_login).into_bytes().into())
-    });
-    let hooks =
-        [(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA), (Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA)];
-    if hooks.iter().all(|(function, _)| values.pointer(*function).is_null()) {
-        return name;
-    }
-    let mut name = name.map_or_else(Vec::new, |name| name.to_vec());
-    for (function, data) in hooks {
-        for pointer in [values.pointer(function), values.pointer(data)] {
-            name.extend_from_slice(&pointer.0.addr().to_ne_bytes());
-        }
-    }
-    Some(name.into())
-}
-
-/// Names the proxy that the tunnel leads through, the login that it was opened with, and its end.
+/// The tunnel of the current request.
 fn tunnel(transfer: &EasyTransfer, tls: Option<ClientTls>) -> OpenedTunnel {
-    let EasyTransfer { route, proxy_login, target, connect_to, .. } = transfer;
-    let name = format!("{route:?} {proxy_login:?} {} {connect_to:?}", target.origin());
-    OpenedTunnel { name: name.into_bytes().into(), tls }
+    OpenedTunnel { name: tunnel_name(transfer), tls }
 }
 
 /// All connections lead through the SOCKS proxy.

@@ -9,6 +9,7 @@ use fulmar_sys as sys;
 use crate::auth::{SigV4, SigV4Error, SignedRequest, method};
 use crate::auth_state::{AuthFields, AuthInput, LoginPair, NtlmStep, PeerAuth, ResponseFacts};
 use crate::code::CurlCode;
+use crate::connection_name::logins_name;
 use crate::custom_fields::CustomFields;
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::events::ReceivedHead;
@@ -44,16 +45,12 @@ impl Multi {
                 transfer.lane = None;
                 return Ok(());
             }
-            let text = |text: &Option<Vec<u8>>| text.clone().unwrap_or_default();
-            let logins = [
-                transfer.route.http.as_ref().map(|it| it.origin()).unwrap_or_default().into_bytes(),
-                transfer.target.origin().into_bytes(),
-                text(&transfer.login.user),
-                text(&transfer.login.password),
-                text(&transfer.proxy_login.user),
-                text(&transfer.proxy_login.password),
-            ];
-            let lane = self.ntlm.borrow_mut().select(logins.join(&0), transfer.lane.as_ref());
+            let proxy = transfer.route.http.as_ref().map(|it| it.origin()).unwrap_or_default();
+            let logins = logins_name([
+                (&proxy, &transfer.proxy_login),
+                (&transfer.target.origin(), &transfer.login),
+            ]);
+            let lane = self.ntlm.borrow_mut().select(logins, transfer.lane.as_ref());
             transfer.lane = Some(lane);
             Ok(())
         })

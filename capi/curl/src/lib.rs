@@ -105,6 +105,7 @@ mod client_options;
 mod closed_handles;
 mod connect_only;
 mod connection_limits;
+mod connection_name;
 mod download;
 mod file_range;
 mod file_scheme;

@@ -14,9 +14,9 @@ use crate::auth_state::NtlmStep;
 /// A connection, and how far NTLM is on it.
 #[derive(Debug, Default)]
 pub(crate) struct NtlmLane {
-    /// The peers and logins, and the number of the lane.
+    /// Hash of the peers and logins, and the number of the lane.
     pub(crate) name: Arc<[u8]>,
-    logins: Vec<u8>,
+    logins: Arc<[u8]>,
     pub(crate) server: RefCell<NtlmStep>,
     pub(crate) proxy: RefCell<NtlmStep>,
 }
@@ -39,7 +39,7 @@ impl NtlmLanes {
     /// A lane for these peers and logins: the one in use, a free one, or a new one.
     pub(crate) fn select(
         &mut self,
-        logins: Vec<u8>,
+        logins: Arc<[u8]>,
         current: Option<&Rc<NtlmLane>>,
     ) -> Rc<NtlmLane> {
         if let Some(current) = current.filter(|lane| lane.logins == logins) {
@@ -69,25 +69,29 @@ const LANES_KEPT: usize = 64;
 mod tests {
     use super::*;
 
+    fn name(bytes: &[u8]) -> Arc<[u8]> {
+        bytes.into()
+    }
+
     #[test]
     fn lanes_are_shared_by_one_transfer_after_the_other() {
         let mut lanes = NtlmLanes::default();
-        let first = lanes.select(b"a".to_vec(), None);
-        let second = lanes.select(b"a".to_vec(), None);
+        let first = lanes.select(name(b"a"), None);
+        let second = lanes.select(name(b"a"), None);
         assert_ne!(first.name, second.name, "both are in use");
-        assert!(Rc::ptr_eq(&first, &lanes.select(b"a".to_vec(), Some(&first))));
-        let name = Arc::clone(&first.name);
+        assert!(Rc::ptr_eq(&first, &lanes.select(name(b"a"), Some(&first))));
+        let lane = Arc::clone(&first.name);
         drop(first);
-        assert_ne!(lanes.select(b"b".to_vec(), Some(&second)).name, name, "another login");
-        assert_eq!(lanes.select(b"a".to_vec(), None).name, name);
+        assert_ne!(lanes.select(name(b"b"), Some(&second)).name, lane, "another login");
+        assert_eq!(lanes.select(name(b"a"), None).name, lane);
     }
 
     #[test]
     fn memory_for_free_lanes_is_bounded() {
         let mut lanes = NtlmLanes::default();
-        let used = lanes.select(b"used".to_vec(), None);
+        let used = lanes.select(name(b"used"), None);
         for login in 0..1000_u32 {
-            lanes.select(login.to_be_bytes().to_vec(), None);
+            lanes.select(name(&login.to_be_bytes()), None);
             assert!(lanes.lanes.len() <= LANES_KEPT);
         }
         assert!(lanes.lanes.iter().any(|lane| Rc::ptr_eq(lane, &used)));
