@@ -53,7 +53,9 @@ mod cache_times;
 mod cookie_store;
 
 mod cipher_list;
+mod private_key;
 mod tls_configurations;
+mod tls_identity;
 
 mod share;
 mod shared_clients;

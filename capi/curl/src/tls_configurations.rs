@@ -14,7 +14,7 @@ use fulmar_tls::{ClientTls, Verify, Version};
 /// The options that a configuration depends on.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TlsKey {
-    pub(crate) texts: [Option<Arc<[u8]>>; 11],
+    pub(crate) texts: [Option<Arc<[u8]>>; 14],
     pub(crate) curves: Option<Arc<[u8]>>,
     /// The files that the texts name.
     pub(crate) files: [Option<FileStamp>; 6],

@@ -5,14 +5,14 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use bytes::Bytes;
 use fulmar_tls::{
-    ClientOptions, ClientTls, HTTP1, HTTP2, Identity, Pem, Pin, Roots, Verify, Version,
+    ClientOptions, ClientTls, ConfigError, HTTP1, HTTP2, Pem, Pin, Roots, Verify, Version,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -24,6 +24,7 @@ use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
 use crate::tls_configurations::{FileStamp, TlsConfigurations, TlsKey};
+use crate::tls_identity::{IdentityOptions, IdentitySource};
 use crate::values::OptionValues;
 
 /// Whose TLS options are meant.
@@ -47,7 +48,10 @@ struct TlsOptionIds {
     cert: Id,
     cert_blob: Id,
     key: Id,
+    cert_kind: Id,
     key_blob: Id,
+    key_kind: Id,
+    password: Id,
     version: Id,
     ciphers: Id,
     ciphers13: Id,
@@ -57,7 +61,7 @@ struct TlsOptionIds {
 
 impl TlsOptionIds {
     /// Those that have a text or a blob.
-    fn texts(&self) -> [Id; 11] {
+    fn texts(&self) -> [Id; 14] {
         let [ca_file, ca_path, revoked, pins, cert, key] = self.files();
         [
             ca_file,
@@ -71,6 +75,9 @@ impl TlsOptionIds {
             self.key_blob,
             self.ciphers,
             self.ciphers13,
+            self.cert_kind,
+            self.key_kind,
+            self.password,
         ]
     }
 
@@ -94,7 +101,10 @@ impl TlsRole {
                 cert: Id::SSLCERT,
                 cert_blob: Id::SSLCERT_BLOB,
                 key: Id::SSLKEY,
+                cert_kind: Id::SSLCERTTYPE,
                 key_blob: Id::SSLKEY_BLOB,
+                key_kind: Id::SSLKEYTYPE,
+                password: Id::KEYPASSWD,
                 version: Id::SSLVERSION,
                 ciphers: Id::SSL_CIPHER_LIST,
                 ciphers13: Id::TLS13_CIPHERS,
@@ -111,7 +121,10 @@ impl TlsRole {
                 cert: Id::PROXY_SSLCERT,
                 cert_blob: Id::PROXY_SSLCERT_BLOB,
                 key: Id::PROXY_SSLKEY,
+                cert_kind: Id::PROXY_SSLCERTTYPE,
                 key_blob: Id::PROXY_SSLKEY_BLOB,
+                key_kind: Id::PROXY_SSLKEYTYPE,
+                password: Id::PROXY_KEYPASSWD,
                 version: Id::PROXY_SSLVERSION,
                 ciphers: Id::PROXY_SSL_CIPHER_LIST,
                 ciphers13: Id::PROXY_TLS13_CIPHERS,
@@ -144,15 +157,35 @@ fn configuration(
     let (values, ids) = (&options.values, peer.options());
     known.get_or_make(key(values, &ids, peer)?, |key| {
         let wanted = client_options(values, &ids, key)?;
-        let has_own_roots = values.bytes(ids.ca_file).is_some() && wanted.identity.is_none();
-        ClientTls::new(wanted).map_err(|error| {
-            let code = match has_own_roots {
-                true => CurlCode::SslCaCertBadFile,
-                false => CurlCode::SslCertProblem,
-            };
-            Failure::new(code, error.to_string())
-        })
+        let key = wanted.identity.as_ref().map(|identity| identity.key.clone());
+        ClientTls::new(wanted).map_err(|error| unusable(values, &ids, key, &error))
     })
+}
+
+/// The failure of a file that cannot be used.
+fn unusable(
+    values: &OptionValues,
+    ids: &TlsOptionIds,
+    key: Option<Pem>,
+    error: &ConfigError,
+) -> Failure {
+    let is = |id| error.path().is_some_and(|path| Some(path) == self::path(values, id).as_deref());
+    let name = error.path().map(Path::display);
+    let of = |code, text: &str| {
+        let name = name.as_ref().map(ToString::to_string).unwrap_or_default();
+        Failure::new(code, format!("{text}: {name}"))
+    };
+    match key {
+        Some(Pem::Read(path, _)) if error.path() == Some(&path) => {
+            identity_options(values, ids).key_failure()
+        }
+        _ if is(ids.ca_file) => of(CurlCode::SslCaCertBadFile, "error setting certificate file"),
+        _ if is(ids.revoked) => of(CurlCode::SslCrlBadFile, "error loading CRL file"),
+        None if values.bytes(ids.ca_blob).is_some() => {
+            Failure::new(CurlCode::SslCaCertBadFile, "error importing CA certificate blob")
+        }
+        _ => Failure::new(CurlCode::SslCertProblem, error.to_string()),
+    }
 }
 
 /// Everything that [`client_options`] reads. Options that mean the same are the same there.
@@ -203,7 +236,7 @@ fn client_options(
         verify: key.verify,
         revoked: path(values, ids.revoked).into_iter().collect(),
         pins,
-        identity: identity(values, ids),
+        identity: identity_options(values, ids).identity()?,
         version_min: key.versions.0,
         version_max: key.versions.1,
         ciphers: ciphers(values, ids, key)?,
@@ -253,15 +286,22 @@ fn roots(values: &OptionValues, ids: &TlsOptionIds) -> Roots {
     }
 }
 
-/// The client certificate; its file may hold the key, too.
-fn identity(values: &OptionValues, ids: &TlsOptionIds) -> Option<Identity> {
-    let pem = |file, blob| match (values.bytes(blob), path(values, file)) {
-        (Some(blob), _) => Some(Pem::Bytes(Bytes::copy_from_slice(blob))),
-        (None, file) => file.map(Pem::File),
-    };
-    let cert = pem(ids.cert, ids.cert_blob)?;
-    let key = pem(ids.key, ids.key_blob).unwrap_or_else(|| cert.clone());
-    Some(Identity::new(cert, key))
+/// The client certificate and its key.
+fn identity_options<'a>(values: &'a OptionValues, ids: &TlsOptionIds) -> IdentityOptions<'a> {
+    let text = |id| values.bytes(id).map(|text| &text[..]);
+    IdentityOptions {
+        cert: IdentitySource {
+            file: text(ids.cert),
+            blob: text(ids.cert_blob),
+            kind: text(ids.cert_kind),
+        },
+        key: IdentitySource {
+            file: text(ids.key),
+            blob: text(ids.key_blob),
+            kind: text(ids.key_kind),
+        },
+        password: text(ids.password),
+    }
 }
 
 /// `CURLOPT_SSLVERSION`: the lower half has the lowest version, the upper half the highest one.

@@ -10,8 +10,12 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
     let calls = |id| !values.pointer(id).is_null();
-    let is_other =
-        |id, known: &[u8]| values.bytes(id).is_some_and(|kind| !kind.eq_ignore_ascii_case(known));
+    // PKCS#12, and the keys of engines.
+    let is_missing = |id| {
+        let is = |kind: &[u8], known: &str| kind.eq_ignore_ascii_case(known.as_bytes());
+        values.bytes(id).is_some_and(|kind| is(kind, "P12") || is(kind, "ENG"))
+    };
+    let is_engine = |id| values.bytes(id).is_some_and(|kind| kind.eq_ignore_ascii_case(b"ENG"));
     let refused = [
         // They may forbid a request, so ignoring them would be unsafe.
         (calls(Id::PREREQFUNCTION), "CURLOPT_PREREQFUNCTION is not built in"),
@@ -19,20 +23,17 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         // They demand more of a server's certificate, or other connections.
         (has(Id::ISSUERCERT) || has(Id::ISSUERCERT_BLOB), "CURLOPT_ISSUERCERT is not built in"),
         (values.is_on(Id::SSL_VERIFYSTATUS), "CURLOPT_SSL_VERIFYSTATUS is not built in"),
-        (is_other(Id::SSLCERTTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLCERTTYPE"),
-        (is_other(Id::SSLKEYTYPE, b"PEM"), "only PEM is built in for CURLOPT_SSLKEYTYPE"),
+        (is_missing(Id::SSLCERTTYPE), "only PEM and DER are built in for CURLOPT_SSLCERTTYPE"),
+        (is_engine(Id::SSLKEYTYPE), "engines are not built in for CURLOPT_SSLKEYTYPE"),
         (
             has(Id::PROXY_ISSUERCERT) || has(Id::PROXY_ISSUERCERT_BLOB),
             "CURLOPT_PROXY_ISSUERCERT is not built in",
         ),
         (
-            is_other(Id::PROXY_SSLCERTTYPE, b"PEM"),
-            "only PEM is built in for CURLOPT_PROXY_SSLCERTTYPE",
+            is_missing(Id::PROXY_SSLCERTTYPE),
+            "only PEM and DER are built in for CURLOPT_PROXY_SSLCERTTYPE",
         ),
-        (
-            is_other(Id::PROXY_SSLKEYTYPE, b"PEM"),
-            "only PEM is built in for CURLOPT_PROXY_SSLKEYTYPE",
-        ),
+        (is_engine(Id::PROXY_SSLKEYTYPE), "engines are not built in for CURLOPT_PROXY_SSLKEYTYPE"),
         (has(Id::DOH_URL), "CURLOPT_DOH_URL is not built in"),
         (has(Id::ABSTRACT_UNIX_SOCKET), "CURLOPT_ABSTRACT_UNIX_SOCKET is not built in"),
         (values.is_on(Id::HAPROXYPROTOCOL), "CURLOPT_HAPROXYPROTOCOL is not built in"),
@@ -60,11 +61,12 @@ mod tests {
             (Id::ISSUERCERT, text("ca.pem")),
             (Id::SSLCERTTYPE, text("P12")),
             (Id::PROXY_ISSUERCERT, text("ca.pem")),
-            (Id::PROXY_SSLKEYTYPE, text("DER")),
+            (Id::PROXY_SSLKEYTYPE, text("ENG")),
             (Id::HAPROXYPROTOCOL, Argument::Number(1)),
         ] {
             assert_eq!(refused(id, argument), Err(CurlCode::NotBuiltIn), "{id:?}");
         }
         assert_eq!(refused(Id::SSLCERTTYPE, text("pem")), Ok(()));
+        assert_eq!(refused(Id::PROXY_SSLCERTTYPE, text("der")), Ok(()));
     }
 }

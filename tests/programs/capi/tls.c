@@ -90,6 +90,78 @@ static void curves(void)
     }
 }
 
+/* A client certificate, its key, their types, and the password of the key. */
+static void identities(void)
+{
+    static const char *const sets[][5] = {
+        {"client.pem", "client.key", NULL, NULL, NULL},
+        {"client.pem", "client.key", "pem", "PEM", "unused"},
+        {"client.der", "client.key.der", "DER", "der", NULL},
+        {"client.der", "client.old.der", "DER", "DER", NULL},
+        {"client.pem", "client.old.der", "PEM", "DER", NULL},
+        {"client.der", "client.aes.key", "DER", NULL, "secret"},
+        {"client.pem", "client.aes.key", NULL, NULL, "secret"},
+        {"client.pem", "client.des3.key", NULL, NULL, "secret"},
+        {"client.pem", "client.scrypt.key", NULL, NULL, "secret"},
+        {"client.pem", "client.old.key", NULL, NULL, "secret"},
+        {"client.pem", "client.old3.key", NULL, NULL, "secret"},
+        {"client.pem", "client.aes.key", NULL, NULL, "wrong"},
+        {"client.pem", "client.old.key", NULL, NULL, "wrong"},
+        {"client.pem", "client.old3.key", NULL, NULL, ""},
+        {"both.pem", NULL, NULL, NULL, "secret"},
+        {"both.pem", NULL, NULL, "DER", "secret"},
+        {"client.pem", NULL, NULL, NULL, NULL},
+        {"client.pem", "rsa.key", NULL, NULL, NULL},
+        {"client.der", NULL, "DER", NULL, NULL},
+        {"client.pem", "absent", NULL, NULL, NULL},
+        {"client.pem", "client.pem", NULL, NULL, NULL},
+        {"client.pem", "client.key", NULL, "other", NULL},
+        {"client.pem", "client.key", NULL, "P12", NULL},
+        {"client.pem", "client.key", NULL, "DER", NULL},
+        {"client.pem", "client.key", "other", NULL, NULL},
+        {NULL, "client.key", NULL, NULL, NULL},
+    };
+    for (size_t at = 0; at < sizeof sets / sizeof *sets; at++) {
+        char cert[1024], key[1024];
+        const char *const *set = sets[at];
+        CURL *easy = new_handle();
+        snprintf(cert, sizeof cert, "%s/%s", folder, set[0] ? set[0] : "");
+        snprintf(key, sizeof key, "%s/%s", folder, set[1] ? set[1] : "");
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, set[0] ? cert : NULL);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, set[1] ? key : NULL);
+        curl_easy_setopt(easy, CURLOPT_SSLCERTTYPE, set[2]);
+        curl_easy_setopt(easy, CURLOPT_SSLKEYTYPE, set[3]);
+        curl_easy_setopt(easy, CURLOPT_KEYPASSWD, set[4]);
+        for (int part = 0; part < 5; part++)
+            printf("%s ", set[part] ? set[part] : "-");
+        printf(": ");
+        perform(easy);
+    }
+}
+
+/* Files of authorities and revocations that cannot be used. */
+static void files(void)
+{
+    static const char *const sets[][3] = {
+        {"absent.pem", NULL, NULL}, {"client.key", NULL, NULL}, {NULL, "absent.pem", NULL},
+        {NULL, "client.key", NULL}, {NULL, "revoked.pem", NULL}, {"absent.pem", NULL, "client.pem"},
+    };
+    for (size_t at = 0; at < sizeof sets / sizeof *sets; at++) {
+        char paths[3][1024];
+        static const CURLoption options[] = {CURLOPT_CAINFO, CURLOPT_CRLFILE, CURLOPT_SSLCERT};
+        CURL *easy = new_handle();
+        for (int part = 0; part < 3; part++)
+            if (sets[at][part]) {
+                snprintf(paths[part], sizeof paths[part], "%s/%s", folder, sets[at][part]);
+                curl_easy_setopt(easy, options[part], paths[part]);
+            }
+        snprintf(paths[0], sizeof paths[0], "%s/client.key", folder);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, paths[0]);
+        printf("files %zu: ", at);
+        perform(easy);
+    }
+}
+
 int main(int count, char **arguments)
 {
     if (count < 3)
@@ -100,5 +172,7 @@ int main(int count, char **arguments)
     curl_global_init(CURL_GLOBAL_ALL);
     ciphers();
     curves();
+    identities();
+    files();
     return 0;
 }
