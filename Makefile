@@ -15,6 +15,10 @@ TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 # The profile of `make build` and `make demo`: `release` compiles quickly, `dist` runs fastest, and
 # the tests use `dev`.
 PROFILE     := release
+# The checker of `make conformance-curl-memory`: `valgrind`, or `address` (AddressSanitizer, with a
+# nightly toolchain).
+MEMORY_CHECK := valgrind
+MEMORY_PROFILE = $(if $(filter address,$(MEMORY_CHECK)),address,$(PROFILE))
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
@@ -36,11 +40,11 @@ conformance-h2: build ## h2spec, and clients of Go and Python against serve (ins
 	scripts/setup-pip
 	conformance/h2/run $(FULMAR) $(TARGET_DIR)/conformance/h2
 
-conformance-curl-memory: tools ## A sample of curl's own tests over libcurl.so.4 in valgrind
+conformance-curl-memory: tools ## A sample of curl's own tests in valgrind; MEMORY_CHECK=address: all of them
 	scripts/setup-curl-tests
-	scripts/build-capi $(PROFILE)
-	conformance/curl/run $(TARGET_DIR)/$(PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl \
-	  --valgrind
+	scripts/build-capi $(MEMORY_PROFILE)
+	conformance/curl/run $(TARGET_DIR)/$(MEMORY_PROFILE:dev=debug)/lib $(TARGET_DIR)/conformance/curl \
+	  --$(MEMORY_CHECK)
 
 conformance-curl: tools ## curl's own tests over libcurl.so.4 (installs Debian packages that are missing)
 	scripts/setup-curl-tests

@@ -5,8 +5,9 @@
  * the alarm survives exec, and ends the program without a second process. CURL_TESTS_PRELOAD is a
  * library to preload into the tool.
  *
- * With CURL_TESTS_VALGRIND the program runs in valgrind, which writes a file for each process to
- * that directory. */
+ * With CURL_TESTS_REPORTS, a directory, memory errors are reported there, in files for each process:
+ * by the AddressSanitizer of the library, whose runtime CURL_TESTS_SANITIZER is and has to be loaded
+ * first; without that, by valgrind, in which the program runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ int main(int argc, char **argv)
     const char *seconds = getenv("CURL_TESTS_SECONDS");
     const char *name = strrchr(argv[0], '/');
     const char *preload = getenv("CURL_TESTS_PRELOAD");
-    const char *reports = getenv("CURL_TESTS_VALGRIND");
+    const char *reports = getenv("CURL_TESTS_REPORTS");
+    const char *sanitizer = getenv("CURL_TESTS_SANITIZER");
     char program[4096], report[4096];
     char *valgrind[] = {"valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite",
                         "--errors-for-leak-kinds=definite", "--num-callers=30", report, program};
@@ -34,7 +36,11 @@ int main(int argc, char **argv)
     if (preload && !strcmp(name, "/curl"))
         setenv("LD_PRELOAD", preload, 1);
     alarm((unsigned)atoi(seconds));
-    if (reports && checked) {
+    if (sanitizer) {
+        snprintf(report, sizeof report, "log_path=%s%s", reports ? reports : ".", name);
+        setenv("ASAN_OPTIONS", report, 1);
+        setenv("LD_PRELOAD", sanitizer, 1);
+    } else if (reports && checked) {
         snprintf(report, sizeof report, "--log-file=%s%s.%%p", reports, name);
         memcpy(checked, valgrind, sizeof valgrind);
         memcpy(checked + words, argv + 1, (size_t)argc * sizeof *argv); /* with the NULL */

@@ -25,7 +25,6 @@ OTHER_FEATURES = {"debug", "unittest", "TrackMemory", "dict", "ftp", "ftps", "go
                   "telnet", "tftp"}
 TEST_SECONDS = 30
 RUN_SECONDS = 1500
-VALGRIND_SLOWNESS = 8
 
 
 def section(text, name):
@@ -67,10 +66,11 @@ def farm(tree, place):
     return tests
 
 
-def check_library(tree, library, preload=None):
+def check_library(tree, library, preload=None, check=None):
     """Ends the run unless the tool and a libtest load the library of that directory, and the tool
     what is to be preloaded: the dynamic linker only warns if it is missing."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(library), "LD_TRACE_LOADED_OBJECTS": "1"}
+    preload = check.sanitizer if check and check.sanitizer else preload
     for program in ("src/.libs/curl", "tests/libtest/.libs/lib500"):
         loads = subprocess.run([tree / program], env=environment, capture_output=True, text=True)
         if f"libcurl.so.4 => {library}/libcurl.so.4 " not in loads.stdout:
@@ -83,13 +83,30 @@ def check_library(tree, library, preload=None):
             sys.exit(f"the tool does not load {preload}:\n{loads.stdout}{loads.stderr}")
 
 
+class MemoryCheck:
+    """A check of each program for memory errors, with a report file for each process.
+
+    With `sanitizer`, the runtime of the library's own AddressSanitizer; otherwise by valgrind.
+    """
+
+    def __init__(self, reports, sanitizer=None):
+        self.reports, self.sanitizer = reports, sanitizer
+        self.slowness = 3 if sanitizer else 8
+
+    def environment(self):
+        variables = {"CURL_TESTS_REPORTS": str(self.reports)}
+        if self.sanitizer:
+            variables["CURL_TESTS_SANITIZER"] = str(self.sanitizer)
+        return variables
+
+
 class Shard(threading.Thread):
     """One run of runtests.pl over a part of the tests."""
 
-    def __init__(self, tree, library, logs, tests, seed, preload, valgrind):
+    def __init__(self, tree, library, logs, tests, seed, preload, check):
         super().__init__()
         self.tree, self.library, self.logs, self.preload = tree, library, logs, preload
-        self.valgrind = valgrind
+        self.check = check
         self.tests, self.seed = tests, seed
         self.passed, self.failed, self.skipped = set(), {}, {}
 
@@ -99,12 +116,12 @@ class Shard(threading.Thread):
 
     def runtests(self, tests):
         """Runs the tests in the farm, and reads the output as it comes."""
-        slowness = VALGRIND_SLOWNESS if self.valgrind else 1
+        slowness = self.check.slowness if self.check else 1
         environment = {**os.environ, "CURL_TESTS_LIBRARY": str(self.library), "srcdir": ".",
                        "CURL_TESTS_SECONDS": str(TEST_SECONDS * slowness), "LC_ALL": "C",
                        "LOCPATH": str(self.tree / "locale")}
-        if self.valgrind:
-            environment["CURL_TESTS_VALGRIND"] = str(self.valgrind)
+        if self.check:
+            environment |= self.check.environment()
         if self.preload:
             environment["CURL_TESTS_PRELOAD"] = str(self.preload)
         command = ["perl", "-I.", "runtests.pl", "-n", "-a", "-p", f"--seed={self.seed}"]
@@ -150,21 +167,21 @@ class Shard(threading.Thread):
         (self.logs / f"{test}.log").write_text("".join(lines), encoding="latin-1")
 
 
-def run(tree, library, logs, tests, shards, events=False, valgrind=None):
+def run(tree, library, logs, tests, shards, events=False, check=None):
     """Runs the tests; returns what passed, and what failed and was skipped with the reason.
 
-    With `events`, the tool performs its transfers over the event interface. With `valgrind`, a
-    directory, the programs run in valgrind, which writes its reports there.
+    With `events`, the tool performs its transfers over the event interface. `check` is the
+    [`MemoryCheck`] of the programs.
     """
     tree = tree.resolve()
     library = pathlib.Path(library).resolve() if library else tree / "lib/.libs"
     preload = tree / "events.so" if events else None
-    check_library(tree, library, preload)
-    for place in filter(None, (logs, valgrind)):
+    check_library(tree, library, preload, check)
+    for place in filter(None, (logs, check and check.reports)):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
     tests = sorted(tests)
-    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i, preload, valgrind)
+    parts = [Shard(tree, library, logs, tests[i::shards], os.getpid() * 8 + i, preload, check)
              for i in range(shards) if tests[i::shards]]
     for part in parts:
         part.start()
