@@ -78,14 +78,19 @@ impl Multi {
     /// Sets the way of the current request: its addresses, and the local end.
     ///
     /// # Errors
-    /// `CURLOPT_RESOLVE` has no address of the demanded family, or an option names an interface
-    /// that does not exist.
+    /// `CURLOPT_RESOLVE` has no address of the demanded family, the host is an address of the other
+    /// one, or an option names an interface that does not exist.
     pub(crate) fn select_route(&self, easy: &Easy, options: &mut Options) -> Result<(), Failure> {
         options.family = easy.with_state(|state| family(&state.options));
         easy.with_state(|state| {
             select_local(&state.options, options)?;
             let Some(transfer) = &state.transfer else { return Ok(()) };
             let (host, port) = transfer.peer();
+            if let Some(family) = options.family
+                && address_of(host).is_some_and(|address| !family.has(address))
+            {
+                return Err(Failure::new(CurlCode::CouldntConnect, ""));
+            }
             options.addresses = self.known_addresses(host, port, options).map_err(|()| {
                 match transfer.is_proxied() {
                     true => proxy_unresolved(host),
@@ -133,6 +138,11 @@ impl Multi {
     pub(crate) fn inform(&self, easy: &Easy, text: &str, border: &dyn CBorder) {
         self.debug(easy, DebugKind::Text, format!("{text}\n").as_bytes(), border);
     }
+}
+
+/// The address that a host is, with the brackets of a URL or without.
+fn address_of(host: &str) -> Option<IpAddr> {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()
 }
 
 fn host_unresolved(host: &str) -> Failure {
