@@ -34,6 +34,8 @@ pub(crate) struct FailureContext<'a> {
     pub(crate) is_proxied: bool,
     /// The version of the SOCKS proxy, if there is one.
     pub(crate) socks: Option<u8>,
+    /// The transfer had a connection, with its TLS.
+    pub(crate) has_connection: bool,
     pub(crate) elapsed_ms: u128,
     /// Bytes of heads that have arrived.
     pub(crate) heads: i64,
@@ -88,7 +90,7 @@ impl Failure {
 
     /// The failure of an exchange.
     pub(crate) fn of(error: &Error, context: FailureContext<'_>) -> Self {
-        let FailureContext { host, port, elapsed_ms, .. } = context;
+        let FailureContext { host, .. } = context;
         match error {
             Error::Resolve(_) if let Some(version) = context.socks => {
                 Self::new(CurlCode::Proxy, socks_unresolved(version, context.target))
@@ -106,16 +108,10 @@ impl Failure {
             Error::Connect(error) => {
                 let refused = refusal(error);
                 let code = refused.map_or(CurlCode::CouldntConnect, |refused| refused.code);
-                let text = refused.and_then(|refused| refused.text.clone());
-                Self::new(
-                    code,
-                    text.unwrap_or_else(|| {
-                        let why = code.text();
-                        format!(
-                            "Failed to connect to {host} port {port} after {elapsed_ms} ms: {why}"
-                        )
-                    }),
-                )
+                match refused.and_then(|refused| refused.text.clone()) {
+                    Some(text) => Self::new(code, text),
+                    None => unconnected(code, context),
+                }
             }
             Error::Layer(error) => match error.downcast_ref::<TlsError>() {
                 // libcurl takes it for an end of the connection as any other.
@@ -225,12 +221,25 @@ fn timed_out(waiting: Waiting, context: FailureContext<'_>) -> Failure {
         Waiting::Name | Waiting::ProxyName => {
             format!("Resolving timed out after {elapsed_ms} milliseconds")
         }
-        Waiting::Queue | Waiting::Connect | Waiting::Handshake => {
+        // The limit of `CURLOPT_CONNECTTIMEOUT` is that of the attempts to connect.
+        Waiting::Queue | Waiting::Connect => {
+            return unconnected(CurlCode::OperationTimedOut, context);
+        }
+        Waiting::Handshake => format!("Connection timed out after {elapsed_ms} milliseconds"),
+        Waiting::Total if !context.has_connection => {
             format!("Connection timed out after {elapsed_ms} milliseconds")
         }
         _ => return Failure::timed_out(elapsed_ms, received, response.content_length),
     };
     Failure::new(CurlCode::OperationTimedOut, text)
+}
+
+/// There is no connection.
+fn unconnected(code: CurlCode, context: FailureContext<'_>) -> Failure {
+    let FailureContext { host, port, elapsed_ms, .. } = context;
+    let reason = code.text();
+    let text = format!("Failed to connect to {host} port {port} after {elapsed_ms} ms: {reason}");
+    Failure::new(code, text)
 }
 
 /// Why the last socket of a failed connect was not used, if it was refused here.
@@ -276,6 +285,7 @@ mod tests {
                 port: 443,
                 is_proxied: false,
                 socks: None,
+                has_connection: true,
                 elapsed_ms: 0,
                 heads: 0,
                 received: 3,

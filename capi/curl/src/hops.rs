@@ -215,7 +215,7 @@ impl Multi {
                 false => self.finish(easy, Err(Failure::of_connect()), border),
             };
         }
-        let is_reused = done.reused;
+        let (is_reused, has_connection) = (done.reused, is_connected(&done));
         let mut result = easy.with_state(|state| {
             let info = &mut state.info;
             if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
@@ -240,6 +240,7 @@ impl Multi {
                         is_proxied: transfer.is_proxied(),
                         tls_host: transfer.tls_host(),
                         socks,
+                        has_connection,
                         elapsed_ms: sys::now()
                             .saturating_duration_since(transfer.started)
                             .as_millis(),
