@@ -296,6 +296,15 @@ fn local_ports_are_bound_as_by_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Responses in single bytes, connections that end at each byte, or are refused, limits of time, a
+/// full disk, signals, names that cannot exist.
+#[test]
+fn outages_have_the_results_of_libcurl() {
+    let [original, ours] = both("outages", &[]);
+    assert!(original.contains("# names\n") && !original.contains("signal "), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// libcurl returns them as the response to the next request.
 #[test]
 fn bytes_behind_a_response_are_not_used() {
