@@ -21,8 +21,10 @@ use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::proxy_choice::{ProxyScheme, ProxyServer};
+use crate::socket_options::socket_options;
 use crate::tls_options::TlsRole;
 use crate::transfer::EasyTransfer;
+use crate::values::OptionValues;
 
 impl Multi {
     /// The options of the current request.
@@ -57,6 +59,8 @@ impl Multi {
             true => Leniency::HTTP_09,
             false => Leniency::strict(),
         };
+        refuse_hidden_header(transfer, values)?;
+        let options = socket_options(values, transfer.target.zone.as_deref());
         Ok(Options {
             cookies: false,
             idle_timeout: None,
@@ -74,14 +78,19 @@ impl Multi {
             highest_speed: positive(Id::MAX_RECV_SPEED_LARGE),
             connection_name: connection_name(transfer, values),
             tunnel,
-            proxies: transfer.route.socks.as_ref().map(socks_settings).transpose()?,
+            proxies: transfer
+                .route
+                .socks
+                .as_ref()
+                .map(|it| socks_settings(it, values))
+                .transpose()?,
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls,
             protocol,
             unix_socket: unix_socket.map(|path| PathBuf::from(OsStr::from_bytes(path))),
             leniency,
             profile: ResponseProfile::Libcurl,
-            ..Options::default()
+            ..options
         })
     }
 
@@ -92,13 +101,26 @@ impl Multi {
     }
 }
 
+/// The PROXY header would be within the TLS of a proxy.
+fn refuse_hidden_header(transfer: &EasyTransfer, values: &OptionValues) -> Result<(), Failure> {
+    let proxy = transfer.route.http.as_ref();
+    let has_tls = proxy.is_some_and(|proxy| proxy.kind == ProxyScheme::Https);
+    match has_tls && values.is_on(Id::HAPROXYPROTOCOL) {
+        true => Err(Failure::new(
+            CurlCode::UnsupportedProtocol,
+            "haproxy protocol not support with SSL encryption in place (QUIC?)",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The tunnel of the current request.
 fn tunnel(transfer: &EasyTransfer, tls: Option<ClientTls>) -> OpenedTunnel {
     OpenedTunnel { name: tunnel_name(transfer), tls }
 }
 
 /// All connections lead through the SOCKS proxy.
-fn socks_settings(server: &ProxyServer) -> Result<Arc<Settings>, Failure> {
+fn socks_settings(server: &ProxyServer, values: &OptionValues) -> Result<Arc<Settings>, Failure> {
     let refused = || {
         Failure::new(
             CurlCode::CouldntResolveProxy,
@@ -118,6 +140,13 @@ fn socks_settings(server: &ProxyServer) -> Result<Arc<Settings>, Failure> {
     let LoginPair { user, password } = &server.login;
     let mut proxy = ProxyUrl::parse(&server.url("socks5")).map_err(|_| refused())?;
     proxy.kind = kind;
-    proxy.login = user.is_some().then(|| Login { user: text(user), password: text(password) });
+    let offers_login = match kind {
+        ProxyKind::Socks5 | ProxyKind::Socks5h => {
+            values.number(Id::SOCKS5_AUTH) & i64::from(method::BASIC) != 0
+        }
+        ProxyKind::Http | ProxyKind::Socks4 | ProxyKind::Socks4a => true,
+    };
+    proxy.login = (user.is_some() && offers_login)
+        .then(|| Login { user: text(user), password: text(password) });
     Ok(Arc::new(Settings { http: Some(proxy.clone()), https: Some(proxy), ..Settings::default() }))
 }

@@ -41,6 +41,7 @@ impl Multi {
         let origin = origin.expect("a tunnel has a proxy");
         options.tls = options.tunnel.take().and_then(|tunnel| tunnel.tls);
         options.protocol = Protocol::Http1;
+        options.proxy_header = false; // it is sent in the tunnel
         // CURLOPT_CONNECTTIMEOUT holds until the tunnel is open, for all attempts together.
         let elapsed = easy.with_state(connect_elapsed);
         let left = options.queue_timeout.map(|limit| limit.saturating_sub(elapsed));

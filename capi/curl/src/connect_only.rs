@@ -51,8 +51,9 @@ impl Multi {
                 .build()
                 .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
         })?;
+        let local = easy.with_state(|state| state.info.local);
         let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
-            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request),
+            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request, local),
             None => client.start(now, &request),
         });
         self.attach(id, easy);

@@ -21,6 +21,8 @@ pub(crate) struct HopTarget {
     /// Without brackets; a name beyond ASCII in punycode.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// The zone of an IPv6 address, which is not sent.
+    pub(crate) zone: Option<Box<[u8]>>,
     /// Path and query.
     pub(crate) path: Vec<u8>,
     pub(crate) user: Option<Vec<u8>>,
@@ -138,6 +140,7 @@ impl HopTarget {
             is_file: true,
             host: String::new(),
             port: 0,
+            zone: None,
             path: get(UrlPart::Path)?,
             user: None,
             password: None,
@@ -182,6 +185,7 @@ impl HopTarget {
                 (None, b"wss") => 443,
                 (port, _) => port.ok_or_else(|| rejected(UrlCode::BadPortNumber))?,
             },
+            zone: get(UrlPart::ZoneId, UrlFlags::default()).ok().map(Vec::into_boxed_slice),
             path,
             user: credential(parsed, UrlPart::User)?,
             password: credential(parsed, UrlPart::Password)?,

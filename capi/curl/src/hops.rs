@@ -192,8 +192,9 @@ impl Multi {
             let request = origin.and_then(|origin| origin.request(verbatim, body));
             request.map_err(|error| Failure::of_build(&error, transfer.peer()))
         })?;
+        let local = easy.with_state(|state| state.info.local);
         let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
-            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request),
+            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request, local),
             None => client.start(now, &request),
         });
         self.attach(id, easy);

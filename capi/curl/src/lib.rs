@@ -118,6 +118,7 @@ mod hops;
 mod multi_counts;
 mod perform;
 mod socket_hooks;
+mod socket_options;
 mod sockets;
 mod tls_failure;
 mod tls_options;

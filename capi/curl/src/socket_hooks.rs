@@ -75,7 +75,8 @@ impl Multi {
             (function, _) if function.is_null() => OutgoingSocket::open(&endpoint),
             (function, user) => self
                 .call(|| border.open_socket(function, user, &mut endpoint.peer))
-                .ok_or_else(|| io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect))),
+                .ok_or_else(|| io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect)))
+                .inspect(|fd| OutgoingSocket::prepare(fd.as_fd(), &endpoint)),
         };
         let fd = match fd {
             Ok(fd) => fd,

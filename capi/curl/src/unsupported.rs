@@ -36,7 +36,6 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         (is_engine(Id::PROXY_SSLKEYTYPE), "engines are not built in for CURLOPT_PROXY_SSLKEYTYPE"),
         (has(Id::DOH_URL), "CURLOPT_DOH_URL is not built in"),
         (has(Id::ABSTRACT_UNIX_SOCKET), "CURLOPT_ABSTRACT_UNIX_SOCKET is not built in"),
-        (values.is_on(Id::HAPROXYPROTOCOL), "CURLOPT_HAPROXYPROTOCOL is not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),
@@ -62,7 +61,7 @@ mod tests {
             (Id::SSLCERTTYPE, text("P12")),
             (Id::PROXY_ISSUERCERT, text("ca.pem")),
             (Id::PROXY_SSLKEYTYPE, text("ENG")),
-            (Id::HAPROXYPROTOCOL, Argument::Number(1)),
+            (Id::DOH_URL, text("https://a.test/")),
         ] {
             assert_eq!(refused(id, argument), Err(CurlCode::NotBuiltIn), "{id:?}");
         }

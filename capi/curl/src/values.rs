@@ -153,6 +153,7 @@ fn default_number(id: OptionId) -> i64 {
         | OptionId::PROXY_SSL_VERIFYHOST
         | OptionId::DOH_SSL_VERIFYHOST => 2,
         OptionId::DNS_CACHE_TIMEOUT | OptionId::TCP_KEEPIDLE | OptionId::TCP_KEEPINTVL => 60,
+        OptionId::SOCKS5_AUTH => 0b101, // Basic and GSS-API
         OptionId::EXPECT_100_TIMEOUT_MS => 1_000,
         OptionId::NEW_FILE_PERMS => 0o644,
         OptionId::MAXAGE_CONN => 118,

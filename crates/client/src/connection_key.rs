@@ -40,6 +40,14 @@ pub struct Key {
     pub interface: Option<Box<str>>,
     /// Keep-alive probes.
     pub keep_alive: Option<KeepAlive>,
+    /// A header of the PROXY protocol is sent first.
+    pub proxy_header: bool,
+    /// Nagle's algorithm is on.
+    pub nagle: bool,
+    /// TCP Fast Open is requested.
+    pub fast_open: bool,
+    /// The zone of IPv6 addresses.
+    pub address_scope: u32,
     /// The protocols that it may use.
     pub protocol: Protocol,
     /// The deviations from the grammar that are accepted in responses.
@@ -73,13 +81,18 @@ impl Key {
             local,
             interface,
             keep_alive,
+            proxy_header,
+            nagle,
+            fast_open,
+            address_scope,
             protocol,
             leniency,
             profile,
         } = self;
-        let peer = (port, route, connect_to, addresses, target_addresses, family);
+        let peer = (port, route, connect_to, addresses, target_addresses, family, address_scope);
+        let socket = (local, interface, keep_alive, nagle, fast_open);
         let reading = (protocol, leniency, profile);
-        (peer, tls, credentials, local, interface, keep_alive, reading)
+        (peer, tls, credentials, socket, proxy_header, reading)
     }
 }
 

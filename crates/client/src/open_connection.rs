@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{End, Endpoint, Peer, ResolveError, Resolved, SocketId};
+use fulmar_engine::{End, Endpoint, LocalAddress, Peer, ResolveError, Resolved, SocketId};
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
@@ -23,6 +23,7 @@ use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
 use crate::first_hop::{FirstHop, first_hop, first_name, leads_to_proxy, target, target_name};
 use crate::pool::{AddressState, Candidates};
+use crate::proxy_line::ProxyLine;
 use crate::request::basic;
 use crate::state::{CONNECTED, Command, WAITED_FOR, lookup, position};
 use crate::timestamps::micros;
@@ -222,12 +223,15 @@ impl<A: Application> Client<A> {
             (_, None) => return false,
         };
         attempt.next += 1;
+        let peer = in_scope(peer, key.address_scope);
+        let header = key.proxy_header.then(|| ProxyLine::new(&peer, LocalAddress::default()));
         let data = ConnectionData::new(position(attempt.origin), at, address, moment);
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
         connection.set_profile(key.profile);
-        let endpoint = endpoint(key, peer);
-        let layer = match layer(key, &attempt.beyond) {
+        let mut endpoint = endpoint(key, peer);
+        endpoint.reports_local = header.as_ref().map(|header| header.local().clone());
+        let layer = match layer(key, &attempt.beyond, header) {
             Ok(layer) => layer,
             Err(error) => return self.fail_layer(now, at, error),
         };
@@ -352,22 +356,38 @@ fn candidates(key: &Key, found: Option<&Found>) -> Option<Candidates> {
 
 fn endpoint(key: &Key, peer: Peer) -> Endpoint {
     Endpoint {
-        peer,
         local: key.local,
         interface: key.interface.clone(),
         keep_alive: key.keep_alive,
-        user_timeout: None,
+        nagle: key.nagle,
+        fast_open: key.fast_open,
+        ..peer.into()
     }
 }
 
-/// The layers between the socket and HTTP: a tunnel, TLS, or none.
+/// An IPv6 address without a zone gets this one.
+fn in_scope(mut peer: Peer, scope: u32) -> Peer {
+    if let Peer::Ip(SocketAddr::V6(address)) = &mut peer
+        && address.scope_id() == 0
+    {
+        address.set_scope_id(scope);
+    }
+    peer
+}
+
+/// The layers between the socket and HTTP: a tunnel, a PROXY header, TLS, or none.
 pub(crate) fn layer(
     key: &Key,
     beyond: &Option<Arc<[IpAddr]>>,
+    header: Option<ProxyLine>,
 ) -> Result<Option<Box<dyn Layer>>, LayerError> {
     let tls: Option<Box<dyn Layer>> = match &key.tls {
         Some(tls) => Some(Box::new(tls.session_with_alpn(&key.host, &alpn(key.protocol, tls))?)),
         None => None,
+    };
+    let tls = match header {
+        Some(header) => Some(Box::new(header.followed_by(tls)) as Box<dyn Layer>),
+        None => tls,
     };
     let Some(proxy) = key.route.proxy() else { return Ok(tls) };
     let (name, port) = target(key);

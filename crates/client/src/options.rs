@@ -111,6 +111,16 @@ pub struct Options {
     pub interface: Option<Box<str>>,
     /// Keep-alive probes.
     pub keep_alive: Option<KeepAlive>,
+    /// A header of the PROXY protocol, version 1, with the addresses of the connection, is sent
+    /// before TLS and HTTP: to the server, or to a proxy that forwards. A tunnel is opened before.
+    pub proxy_header: bool,
+    /// Nagle's algorithm delays small packets.
+    pub nagle: bool,
+    /// TCP Fast Open (RFC 7413), where the system supports it: the first bytes may be sent with
+    /// the SYN.
+    pub fast_open: bool,
+    /// The zone of IPv6 addresses that have none (RFC 4007 §11); 0: the default one.
+    pub address_scope: u32,
     /// The deviations from the grammar that are accepted in responses: [`Leniency::lenient`] by
     /// default.
     pub leniency: Leniency,
@@ -160,6 +170,10 @@ impl Default for Options {
             local: None,
             interface: None,
             keep_alive: None,
+            proxy_header: false,
+            nagle: false,
+            fast_open: false,
+            address_scope: 0,
             leniency: Leniency::lenient(),
             profile: ResponseProfile::Grammar,
         }
@@ -187,6 +201,10 @@ impl Options {
             local: self.local,
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
+            proxy_header: self.proxy_header,
+            nagle: self.nagle,
+            fast_open: self.fast_open,
+            address_scope: self.address_scope,
             leniency: self.leniency,
             profile: self.profile,
         };

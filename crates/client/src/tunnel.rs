@@ -1,5 +1,6 @@
 //! Requests on connections that the application has turned into tunnels.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_proto::ClientConnection;
@@ -10,6 +11,7 @@ use crate::connection_data::Opening;
 use crate::connection_key::Key;
 use crate::error::Error;
 use crate::open_connection::layer;
+use crate::proxy_line::ProxyLine;
 use crate::request::Request;
 use crate::state::CONNECTED;
 use crate::transfer::TransferId;
@@ -21,14 +23,17 @@ impl<A: Application> Client<A> {
     /// The options of `request` name the tunnel ([`crate::Options::tunnel`]): later requests with
     /// the same key use its connection, too. For `https`, TLS begins in the tunnel.
     ///
+    /// With [`crate::Options::proxy_header`], `local` is our address of the connection.
+    ///
     /// If `tunnel` has no connection any more, the transfer fails with [`Error::NoTunnel`].
     pub fn start_in_tunnel(
         &mut self,
         now: Instant,
         tunnel: TransferId,
         request: &Request,
+        local: Option<SocketAddr>,
     ) -> TransferId {
-        let failed = self.enter_tunnel(now, tunnel, request);
+        let failed = self.enter_tunnel(now, tunnel, request, local);
         self.run_commands(now);
         let id = self.with(now, |_, context| context.start(request));
         if let Err(error) = failed {
@@ -44,6 +49,7 @@ impl<A: Application> Client<A> {
         now: Instant,
         tunnel: TransferId,
         request: &Request,
+        local: Option<SocketAddr>,
     ) -> Result<(), Error> {
         let state = &mut self.core.state;
         let Some(transfer) = state.transfers.get_mut(tunnel.0) else { return Err(Error::NoTunnel) };
@@ -56,8 +62,9 @@ impl<A: Application> Client<A> {
         state.leave(from);
         state.remove(now, tunnel);
         let key = request.key();
-        let layer = layer(key, &None).map_err(Error::Layer);
         let Some((_, data)) = self.connections.get_mut(socket) else { return Err(Error::NoTunnel) };
+        let header = key.proxy_header.then(|| ProxyLine::of_connection(local, data.peer));
+        let layer = layer(key, &None, header).map_err(Error::Layer);
         data.owners.pop();
         let Ok(layer) = layer else {
             self.connections.cut(now, socket, &mut self.core);

@@ -33,6 +33,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         opened: io::Result<(OwnedFd, Connect)>,
         endpoint: &Endpoint,
     ) {
+        if let (Some(reported), Ok((fd, _))) = (&endpoint.reports_local, &opened)
+            && let Ok(local) = sys::local_address(fd.as_fd())
+        {
+            reported.set(local);
+        }
         match opened {
             Ok((fd, Connect::InProgress)) => {
                 self.admit_outgoing(id, fd, SocketOrigin::Connecting, endpoint);
@@ -61,7 +66,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     fn admit_outgoing(&mut self, id: SocketId, fd: OwnedFd, origin: SocketOrigin, to: &Endpoint) {
         let mut socket = Socket::new(id, fd, origin);
-        if matches!(to.peer, Peer::Ip(_)) {
+        if matches!(to.peer, Peer::Ip(_)) && !to.nagle {
             socket.nagle = Nagle::Idle;
         }
         self.admit(socket);
@@ -119,6 +124,9 @@ fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::
         optional(sys::set_bind_address_no_port(fd))?;
         sys::bind(fd, local).map_err(|error| with(error, format_args!("local address {local}")))?;
     }
+    if endpoint.fast_open {
+        optional(sys::set_fast_open_connect(fd))?;
+    }
     sys::connect(fd, peer)
 }
 
@@ -134,7 +142,10 @@ pub(crate) fn set_keep_alive(fd: BorrowedFd<'_>, wanted: KeepAlive) -> io::Resul
     sys::set_keep_alive(fd)?;
     sys::set_keep_alive_idle(fd, seconds(wanted.idle))?;
     sys::set_keep_alive_interval(fd, seconds(wanted.interval))?;
-    sys::set_keep_alive_count(fd, wanted.count.clamp(1, PROBES_MAX))
+    match wanted.count {
+        0 => Ok(()),
+        count => sys::set_keep_alive_count(fd, count.min(PROBES_MAX)),
+    }
 }
 
 /// As tcp(7) takes it: at least one, as 0 is no limit.

@@ -4,7 +4,7 @@
 //! the application polls them, and the descriptors of closed sockets until it takes them.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fulmar_engine::{Endpoint, Engine, SocketEvent, SocketId};
 use fulmar_sys::{self as sys, Connect};
@@ -31,6 +31,12 @@ impl OutgoingSocket {
         let fd = new_socket(endpoint)?;
         set_options(fd.as_fd(), endpoint)?;
         Ok(fd)
+    }
+
+    /// Sets the options of an endpoint on a socket of the application. It may be of a kind that
+    /// has none of them: failures are ignored.
+    pub fn prepare(fd: BorrowedFd<'_>, endpoint: &Endpoint) {
+        let _: io::Result<()> = set_options(fd, endpoint);
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Where a connection goes to, and how the socket for it is made.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// The other end.
     pub peer: Peer,
@@ -18,6 +19,37 @@ pub struct Endpoint {
     /// The connection fails when bytes have not been acknowledged for so long (`TCP_USER_TIMEOUT`,
     /// tcp(7); where there is such an option).
     pub user_timeout: Option<Duration>,
+    /// Small packets wait for acknowledgements of earlier ones (Nagle's algorithm). Otherwise
+    /// `TCP_NODELAY` is set where it matters.
+    pub nagle: bool,
+    /// The first bytes may be sent with the SYN (TCP Fast Open, RFC 7413), where the system
+    /// supports it.
+    pub fast_open: bool,
+    /// Receives our address before the connection is reported as connected.
+    pub reports_local: Option<LocalAddress>,
+}
+
+/// The local address of a connection that is being opened, as soon as the kernel has chosen it.
+/// Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct LocalAddress(Arc<OnceLock<SocketAddr>>);
+
+impl LocalAddress {
+    /// The address, if it is known.
+    pub fn get(&self) -> Option<SocketAddr> {
+        self.0.get().copied()
+    }
+
+    /// Sets the address. The first one holds.
+    pub fn set(&self, address: SocketAddr) {
+        let _: Result<(), SocketAddr> = self.0.set(address);
+    }
+}
+
+impl From<SocketAddr> for LocalAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(Arc::new(address.into()))
+    }
 }
 
 /// The other end of a connection.
@@ -38,7 +70,8 @@ pub struct KeepAlive {
     pub idle: Duration,
     /// Between two probes (`TCP_KEEPINTVL`).
     pub interval: Duration,
-    /// Probes without an answer before the connection fails (`TCP_KEEPCNT`).
+    /// Probes without an answer before the connection fails (`TCP_KEEPCNT`); 0: as many as the
+    /// system has for all connections.
     pub count: u8,
 }
 
@@ -57,6 +90,15 @@ impl From<SocketAddr> for Peer {
 
 impl From<Peer> for Endpoint {
     fn from(peer: Peer) -> Self {
-        Self { peer, local: None, interface: None, keep_alive: None, user_timeout: None }
+        Self {
+            peer,
+            local: None,
+            interface: None,
+            keep_alive: None,
+            user_timeout: None,
+            nagle: false,
+            fast_open: false,
+            reports_local: None,
+        }
     }
 }

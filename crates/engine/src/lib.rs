@@ -20,7 +20,7 @@ mod timeouts;
 pub mod sim;
 
 pub use connections::{ConnectionEvent, Connections, End, Exchange, Handler};
-pub use endpoint::{Endpoint, KeepAlive, Peer};
+pub use endpoint::{Endpoint, KeepAlive, LocalAddress, Peer};
 pub use engine::{
     Accepted, Action, CloseKind, DriverEvent, Engine, Limit, ListenerId, Passage, SocketEvent,
     SocketId,

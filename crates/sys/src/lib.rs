@@ -50,10 +50,10 @@ pub use platform::{
     interrupt_thread, interrupt_wait, leave_stopped, link_unnamed, locked_memory, open_beneath,
     open_process, peer_process, peer_user, pipe, raise_descriptors, read_dir, reap, release_code,
     release_thread, rename, rename_new, resident_bytes, resume, run_on_cpus, seize, send_file,
-    send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open, set_interface,
-    set_no_signal, set_pipe_size, set_segment_size_max, set_user_timeout, silence, spawn_traced,
-    splice_in, splice_on, splice_out, sync_file_system, tcp_info, thread_cpu, thread_number,
-    thread_switches, trim_memory, wait_traced, waiting,
+    send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open,
+    set_fast_open_connect, set_interface, set_no_signal, set_pipe_size, set_segment_size_max,
+    set_user_timeout, silence, spawn_traced, splice_in, splice_on, splice_out, sync_file_system,
+    tcp_info, thread_cpu, thread_number, thread_switches, trim_memory, wait_traced, waiting,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{

@@ -313,6 +313,16 @@ fn bytes_behind_a_response_are_not_used() {
     assert!(!printed.contains("poison"), "{printed}");
 }
 
+/// `CURLOPT_HAPROXYPROTOCOL`, `CURLOPT_TCP_KEEPALIVE`, `CURLOPT_TCP_NODELAY` and their relatives.
+#[test]
+fn sockets_and_first_bytes_are_those_of_libcurl() {
+    for (group, expected) in [("first", "PROXY in a tunnel\n"), ("sockets", "nodelay 1\n")] {
+        let [original, ours] = both("wire", &[group.to_owned()]);
+        assert!(original.contains(expected), "{original}");
+        assert_eq!(ours, original);
+    }
+}
+
 /// `curl_global_init_mem`: memory of the application, and calls without it.
 #[test]
 fn memory_is_that_of_the_application() {

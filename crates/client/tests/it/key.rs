@@ -301,3 +301,23 @@ fn serve(client: &mut Client<EndedTransfers>, now: Instant) -> Vec<SocketId> {
 
 #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Options of the socket and the first bytes of a connection bind it, too.
+#[test]
+fn options_of_sockets_separate_connections() {
+    let request = |options: Options| {
+        let request = Request::get("http://a.test/").options(Arc::new(options));
+        request.build().expect("a request")
+    };
+    let usual = || request(Options::default());
+    assert_eq!(usual().key(), usual().key());
+    for options in [
+        Options { proxy_header: true, ..Options::default() },
+        Options { nagle: true, ..Options::default() },
+        Options { fast_open: true, ..Options::default() },
+        Options { address_scope: 1, ..Options::default() },
+    ] {
+        assert_ne!(request(options.clone()).key(), usual().key(), "{options:?}");
+        assert_eq!(request(options.clone()).key(), request(options).key());
+    }
+}

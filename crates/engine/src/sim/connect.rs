@@ -63,6 +63,9 @@ impl Sim {
             true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             false => to.local.unwrap_or(any),
         };
+        if let Some(local) = to.reports_local.as_ref().filter(|_| !is_unix) {
+            local.set(from);
+        }
         let target = self.target(&to.peer);
         let owner = Owner::Engine { node, socket };
         let key = self.add_wire(SimConnection::new(from, owner, Some(target)));

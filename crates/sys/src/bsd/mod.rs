@@ -47,7 +47,8 @@ pub use process::{
 pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{
     peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_fast_open,
-    set_interface, set_segment_size_max, set_user_timeout, silence, tcp_info, waiting,
+    set_fast_open_connect, set_interface, set_segment_size_max, set_user_timeout, silence,
+    tcp_info, waiting,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use trace::{

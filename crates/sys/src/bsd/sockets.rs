@@ -63,6 +63,14 @@ pub fn set_fast_open(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
     Err(unsupported("TCP_FASTOPEN"))
 }
 
+/// Linux's `TCP_FASTOPEN_CONNECT`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn set_fast_open_connect(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("TCP_FASTOPEN_CONNECT"))
+}
+
 /// Linux's `SO_BINDTODEVICE`.
 ///
 /// # Errors

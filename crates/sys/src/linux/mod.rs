@@ -29,8 +29,8 @@ pub use process::{
 pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
-    set_defer_accept, set_fast_open, set_interface, set_no_signal, set_segment_size_max,
-    set_user_timeout, silence, tcp_info, waiting,
+    set_defer_accept, set_fast_open, set_fast_open_connect, set_interface, set_no_signal,
+    set_segment_size_max, set_user_timeout, silence, tcp_info, waiting,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use trace::{

@@ -76,6 +76,15 @@ pub fn set_fast_open(fd: BorrowedFd<'_>, pending_max: u16) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, pending_max.into())
 }
 
+/// `TCP_FASTOPEN_CONNECT`: the next connect(2) is deferred, and the first bytes are sent with the
+/// SYN packet if the server has permitted that before (RFC 7413). Linux 4.11 or later.
+///
+/// # Errors
+/// See the manual page.
+pub fn set_fast_open_connect(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
+}
+
 /// `SO_BINDTODEVICE`: binds the socket to this network interface.
 ///
 /// # Errors
