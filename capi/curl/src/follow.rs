@@ -40,10 +40,6 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
         state.info.referer = transfer.target.referer();
     }
     let next = transfer.target.join(&location, &state.options)?;
-    let has_left = next.port != transfer.target.port || next.is_secure != transfer.target.is_secure;
-    if has_left && !values.is_on(Id::UNRESTRICTED_AUTH) {
-        transfer.login.reset();
-    }
     state.info.redirect = sys::now().saturating_duration_since(transfer.started);
     let is_post =
         !matches!(state.options.request, RequestKind::Get | RequestKind::Head | RequestKind::Put);
