@@ -9,6 +9,7 @@ use crate::cache_file::{read_cache, write_cache};
 use crate::code::CurlCode;
 use crate::cookie_store::{CookieSource, EasyCookies, parse_date};
 use crate::cookies::{CookieCommand, CookieEngine};
+use crate::easy_options::TEXT_SIZE_MAX;
 use crate::handles::{Easy, EasyState};
 use crate::option::OptionId as Id;
 use crate::rare::Rare;
@@ -197,6 +198,3 @@ impl EasyCookies {
         matches!(self.source, CookieSource::Off)
     }
 }
-
-/// `CURL_MAX_INPUT_LENGTH`.
-const TEXT_SIZE_MAX: usize = 8_000_000;

@@ -1,6 +1,8 @@
 //! The lines of `CURLOPT_HTTPHEADER`: they replace, remove or add fields
 //! (CURLOPT_HTTPHEADER(3)).
 
+use crate::text;
+
 /// Lines such as `Name: value`, `Name:` to remove a field, and `Name;` for an empty value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CustomFields {
@@ -21,8 +23,7 @@ impl CustomFields {
     /// True if the value of a field has this token in its list.
     pub(crate) fn has_token(&self, name: &str, token: &str) -> bool {
         let value = self.find(name).map(|line| &line[name.len() + 1..]).unwrap_or_default();
-        let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-        tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
+        text::has_token(value, token)
     }
 
     /// All lines, as the application has set them.

@@ -12,6 +12,7 @@ use crate::number::{NumberError, leading_number};
 use crate::option::OptionId as Id;
 use crate::response_field::ResponseField;
 use crate::stamp::http_date;
+use crate::text::has_token;
 
 /// The facts of a head.
 #[derive(Clone, Debug, Default)]
@@ -62,10 +63,6 @@ impl DocumentFacts {
         if is_bodiless {
             facts.size = Some(0);
         }
-        let has_token = |value: &[u8], token: &str| {
-            let mut tokens = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-            tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
-        };
         for (field, value) in head.fields() {
             match field {
                 ResponseField::Connection if has_token(value, "close") => keeps = false,

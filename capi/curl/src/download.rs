@@ -481,4 +481,4 @@ fn http_version(version: Version) -> i64 {
 /// All heads of a transfer, with those of redirects: they are kept. As in later libcurl.
 const HEADS_SIZE_MAX: i64 = 20 * 300 * 1024;
 /// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.
-const WRITE_SIZE_MAX: usize = 16_384;
+pub(crate) const WRITE_SIZE_MAX: usize = 16_384;

@@ -164,8 +164,8 @@ impl Easy {
         let state = self.state.borrow();
         let value = info::value(&state.request, &state.info, &state.options.values, id)?;
         Ok(match (id, value) {
-            (LAST_SOCKET, _) => InfoValue::Long(self.descriptor(state.info.socket).into()),
-            (ACTIVE_SOCKET, _) => InfoValue::Socket(self.descriptor(state.info.socket)),
+            (InfoId::LAST_SOCKET, _) => InfoValue::Long(self.descriptor(state.info.socket).into()),
+            (InfoId::ACTIVE_SOCKET, _) => InfoValue::Socket(self.descriptor(state.info.socket)),
             (_, value) => value,
         })
     }
@@ -209,8 +209,3 @@ impl Easy {
         self.state.borrow().options.values.pointer(id)
     }
 }
-
-/// `CURLINFO_LASTSOCKET`.
-const LAST_SOCKET: InfoId = InfoId(0x0020_0000 + 29);
-/// `CURLINFO_ACTIVESOCKET`.
-const ACTIVE_SOCKET: InfoId = InfoId(0x0050_0000 + 44);

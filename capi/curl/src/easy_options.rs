@@ -228,7 +228,7 @@ pub(crate) const HTTP_VERSION_1_1: i64 = 2;
 /// `CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`.
 pub(crate) const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
 /// `CURL_MAX_INPUT_LENGTH`.
-const TEXT_SIZE_MAX: usize = 8_000_000;
+pub(crate) const TEXT_SIZE_MAX: usize = 8_000_000;
 const CONNECT_TIMEOUT_DEFAULT_MS: i64 = 300_000;
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::handles::{Easy, EasyState, Multi};
 use crate::netrc::find_netrc;
 use crate::option::{OptionId as Id, auth_mask};
 use crate::proxy_choice::{ProxyRoute, environment};
+use crate::random;
 use crate::response_field::ResponseField;
 use crate::stamp::unix_time;
 use crate::transfer::EasyTransfer;
@@ -167,7 +168,7 @@ pub(crate) fn authorize(
         method: &transfer.method,
         target,
         has_custom: custom.find("Authorization").is_some(),
-        random: &random()?,
+        random: &random_bytes()?,
         now: unix_time(sys::wall_clock()),
     };
     fields.server = match &transfer.lane {
@@ -207,7 +208,7 @@ fn authorize_proxy(
         method,
         target,
         has_custom: proxy_custom.find("Proxy-Authorization").is_some(),
-        random: &random()?,
+        random: &random_bytes()?,
         now: unix_time(sys::wall_clock()),
     };
     Ok(match &transfer.lane {
@@ -264,10 +265,9 @@ fn sign(
     Ok(Some([value, date].concat()))
 }
 
-fn random() -> Result<[u8; 24], Failure> {
+fn random_bytes() -> Result<[u8; 24], Failure> {
     let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| Failure::new(CurlCode::FailedInit, "the system has no random bytes"))?;
+    random::fill(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -17,6 +17,10 @@ pub struct InfoId(pub i32);
 impl InfoId {
     /// `CURLINFO_COOKIELIST`.
     pub const COOKIELIST: Self = Self(TYPE_POINTER | 28);
+    /// `CURLINFO_LASTSOCKET`.
+    pub(crate) const LAST_SOCKET: Self = Self(TYPE_LONG | LAST_SOCKET);
+    /// `CURLINFO_ACTIVESOCKET`.
+    pub(crate) const ACTIVE_SOCKET: Self = Self(TYPE_SOCKET | ACTIVE_SOCKET);
 }
 
 /// A value with the type that its number has.
@@ -245,7 +249,7 @@ impl TransferInfo {
             40 => port(self.peer),
             42 => port(self.local),
             46 => self.http_version,
-            29 => -1, // the last socket, unless it is open
+            LAST_SOCKET => -1, // unless it is open
             13 => self.verify_result,
             47 => self.proxy_verify_result,
             48 => protocol_bit(request.scheme()),
@@ -310,6 +314,7 @@ const TYPE_POINTER: i32 = 0x0040_0000;
 const TYPE_SOCKET: i32 = 0x0050_0000;
 const TYPE_OFFSET: i32 = 0x0060_0000;
 const PRIVATE: i32 = 21;
+const LAST_SOCKET: i32 = 29;
 const ACTIVE_SOCKET: i32 = 44;
 const CERTINFO: i32 = 34;
 /// `CURLINFO_TLS_SESSION` and `CURLINFO_TLS_SSL_PTR`.

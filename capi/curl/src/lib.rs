@@ -23,6 +23,7 @@ pub mod hsts;
 pub mod mime;
 pub mod netrc;
 mod prepared;
+mod random;
 mod rare;
 mod response_field;
 pub mod stamp;

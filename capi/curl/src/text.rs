@@ -13,6 +13,12 @@ pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
+/// True if a list with commas has a token, without case (RFC 9110 §5.6.1).
+pub(crate) fn has_token(list: &[u8], token: &str) -> bool {
+    let mut tokens = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    tokens.any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
+}
+
 /// The rest of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {

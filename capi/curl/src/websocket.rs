@@ -15,16 +15,18 @@ use fulmar_sys::{self as sys, Events};
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
+use crate::download::WRITE_SIZE_MAX;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::option::OptionId as Id;
+use crate::random;
 use crate::websocket_frames::{PING, WebSocketPiece};
-use crate::websocket_state::{WebSocketMeta, fill};
+use crate::websocket_state::WebSocketMeta;
 
 /// The fields that request the protocol (§4.1), except those that the application has.
 pub(crate) fn handshake_fields(custom: &CustomFields) -> Result<Vec<u8>, Failure> {
     let mut nonce = [0; 16];
-    fill(&mut nonce).map_err(|code| Failure::new(code, "the system has no random bytes"))?;
+    random::fill(&mut nonce)?;
     let key = STANDARD.encode(nonce);
     let fields = [
         ("Upgrade", "websocket"),
@@ -308,8 +310,6 @@ fn is_raw(state: &EasyState) -> bool {
 const RAW_MODE: i64 = 1;
 /// What one call receives at most.
 const RECEIVE_SIZE: usize = 16 * 1024;
-/// `CURL_MAX_WRITE_SIZE`.
-const WRITE_SIZE_MAX: usize = 16 * 1024;
 /// `CURLOPT_UPLOAD_BUFFERSIZE` by default.
 const UPLOAD_SIZE: usize = 64 * 1024;
 /// As much of that is not used.

@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes};
 
 use crate::code::CurlCode;
+use crate::random;
 use crate::websocket_frames::{
     PONG, WebSocketDecoder, WebSocketEncoder, WebSocketFault, WebSocketPiece,
 };
@@ -93,14 +94,9 @@ impl WebSocketState {
     }
 }
 
-/// Random bytes.
-pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), CurlCode> {
-    getrandom::fill(bytes).map_err(|_| CurlCode::FailedInit)
-}
-
 fn mask() -> Result<[u8; 4], CurlCode> {
     let mut mask = [0; 4];
-    fill(&mut mask)?;
+    random::fill(&mut mask).map_err(|failure| failure.code)?;
     Ok(mask)
 }
 

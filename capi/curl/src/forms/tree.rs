@@ -416,7 +416,7 @@ pub(super) fn last_component(path: &[u8]) -> &[u8] {
 /// 16 random hexadecimal digits, for a boundary.
 pub(super) fn random_digits() -> Option<[u8; 16]> {
     let mut random = [0; 8];
-    getrandom::fill(&mut random).ok()?;
+    crate::random::fill(&mut random).ok()?;
     let digits = format!("{:016x}", u64::from_ne_bytes(random));
     digits.into_bytes().try_into().ok()
 }
