@@ -14,6 +14,7 @@ use fulmar_sys as sys;
 use crate::border::{CBorder, DebugKind};
 use crate::code::CurlCode;
 use crate::custom_fields::{CustomFields, names};
+use crate::document::DocumentFacts;
 use crate::download::status_of_malformed;
 use crate::events::ReceivedHead;
 use crate::failure::Failure;
@@ -78,12 +79,13 @@ impl Multi {
             if !head.is_interim {
                 read_challenges(state, head);
                 let repeats = head.status == 407 && repeats(state, head.status);
+                let document = DocumentFacts::of(head, &state.options, 0);
                 if let Some(transfer) = &mut state.transfer {
                     transfer.response.status = head.status.into();
                     transfer.response.has_head = true;
                     transfer.response.ignores_body = true;
                     transfer.response.repeats = repeats;
-                    transfer.response.closes = head.closes();
+                    transfer.download.document = document;
                 }
             }
         });

@@ -27,7 +27,7 @@ pub(crate) struct DocumentFacts {
     is_whole: bool,
     /// `Last-Modified`; 0: unknown.
     modified: i64,
-    /// The connection ends with the response.
+    /// The connection ends with the response (RFC 9112 §9.6), or only with it the body does.
     pub(crate) closes: bool,
 }
 
@@ -39,8 +39,6 @@ pub(crate) enum BodyVerdict {
     IsComplete,
     /// As if the server had answered 304 (RFC 9110 §15.4.5).
     IsUnchanged,
-    /// Another request follows, on another connection.
-    IsLeft,
 }
 
 impl DocumentFacts {
@@ -65,8 +63,10 @@ impl DocumentFacts {
         }
         for (field, value) in head.fields() {
             match field {
-                ResponseField::Connection if has_token(value, "close") => keeps = false,
-                ResponseField::Connection => keeps |= has_token(value, "keep-alive"),
+                ResponseField::Connection | ResponseField::ProxyConnection => {
+                    keeps |= has_token(value, "keep-alive");
+                    keeps &= !has_token(value, "close");
+                }
                 _ if is_bodiless => {}
                 ResponseField::ContentLength
                     if !options.values.is_on(Id::IGNORE_CONTENT_LENGTH) =>

@@ -243,8 +243,7 @@ impl Multi {
                 return Err(Failure::new(CurlCode::WeirdServerReply, "")); // of HTTP/0.9
             }
             if transfer.response.ignores_body {
-                let is_left = document.closes && transfer.response.location.is_some();
-                return Ok(if is_left { BodyVerdict::IsLeft } else { BodyVerdict::Deliver });
+                return Ok(BodyVerdict::Deliver);
             }
             let is_get = options.request == RequestKind::Get || transfer.drops_body;
             document.judge_body(options, options.values.number(Id::RESUME_FROM_LARGE), is_get)
@@ -259,7 +258,6 @@ impl Multi {
                 });
                 self.finish(easy, Ok(()), border);
             }
-            BodyVerdict::IsLeft => self.leave_hop(easy, border),
         }
         Ok(true)
     }
@@ -430,7 +428,6 @@ fn note_head(state: &mut EasyState, head: &ReceivedHead) {
         response.location =
             location.filter(|_| (300..400).contains(&head.status)).map(<[u8]>::to_vec);
         response.repeats = repeats;
-        response.closes = head.closes();
         response.ignores_body = repeats
             || (follows && response.location.is_some())
             || is_beyond_end(&state.options, resumed, head.status);

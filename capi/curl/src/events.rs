@@ -135,21 +135,6 @@ impl ReceivedHead {
         self.fields.iter(&self.bytes)
     }
 
-    /// True if the connection ends with the response (RFC 9112 §9.6).
-    pub(crate) fn closes(&self) -> bool {
-        let has = |token: &[u8]| {
-            self.fields().any(|(field, value)| {
-                matches!(field, ResponseField::Connection | ResponseField::ProxyConnection)
-                    && value.trim_ascii().eq_ignore_ascii_case(token)
-            })
-        };
-        match self.version {
-            Version::Http10 => !has(b"keep-alive"),
-            Version::Http11 => has(b"close"),
-            Version::Http09 | Version::Http2 => false,
-        }
-    }
-
     /// The values of all fields of a name.
     pub(crate) fn values(&self, of: ResponseField) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.fields().filter(move |(field, _)| *field == of).map(|(_, value)| value.trim_ascii())

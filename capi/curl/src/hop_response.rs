@@ -17,8 +17,6 @@ pub(crate) struct HopResponse {
     pub(crate) repeats: bool,
     /// Cookies that its fields have set.
     pub(crate) cookies_set: usize,
-    /// The connection ends with the response.
-    pub(crate) closes: bool,
     /// The body is not delivered: another request follows.
     pub(crate) ignores_body: bool,
 }
@@ -33,7 +31,6 @@ impl ConstDefault for HopResponse {
         content_length: None,
         repeats: false,
         cookies_set: 0,
-        closes: false,
         ignores_body: false,
     };
 }

@@ -294,7 +294,7 @@ impl Multi {
     pub(crate) fn skips_body(&self, easy: &Easy) -> bool {
         easy.with_state(|state| {
             let transfer = state.transfer.as_ref();
-            transfer.is_some_and(|it| it.response.ignores_body && it.response.closes)
+            transfer.is_some_and(|it| it.response.ignores_body && it.download.document.closes)
         })
     }
 
