@@ -109,33 +109,6 @@ impl AltCache {
         }
     }
 
-    /// The first service of an origin with a protocol of `protocols`, a sum of their numbers.
-    /// Removes expired services before it.
-    pub fn lookup(
-        &mut self,
-        protocol: AltProtocol,
-        host: &[u8],
-        port: u16,
-        protocols: u8,
-        now: i64,
-    ) -> Option<&AltService> {
-        let mut at = 0;
-        while let Some(service) = self.services.get(at) {
-            if service.expires < now {
-                self.services.remove(at);
-                continue;
-            }
-            let origin = &service.origin;
-            let is_origin = origin.protocol == protocol && origin.port == port;
-            let is_wanted = protocols & service.target.protocol as u8 != 0;
-            if is_origin && is_wanted && is_host(host, &origin.host) {
-                break;
-            }
-            at += 1;
-        }
-        self.services.get(at)
-    }
-
     /// Adds the services of a file.
     pub fn load(&mut self, file: &[u8]) {
         for line in file_lines(file, LINE_LEN_MAX) {
@@ -156,11 +129,6 @@ impl AltCache {
             text.push_str(&format!("\"{stamp}\" {persists} {}\n", service.priority));
         }
         text
-    }
-
-    /// All services.
-    pub fn services(&self) -> &[AltService] {
-        &self.services
     }
 
     fn parse_line(&self, line: &[u8]) -> Option<AltService> {
@@ -396,24 +364,5 @@ mod tests {
             h2 ::1 443 h3 x. 8443 \"20300101 00:00:00\" 1 -1\n\
             h1 a 4464 h2 b 0 \"20300101 10:00:00\" 1 1\n";
         assert_eq!(cache.file(), expected);
-    }
-
-    #[test]
-    fn lookups_need_the_origin_and_a_protocol() {
-        let mut cache = AltCache::new(parse_stamp);
-        let of = origin(AltProtocol::H1, "a.example", 443);
-        cache.add_header(b"h2=\":1\"; ma=5, h3=\":2\"\r\n", &of, NOW);
-        let (h2, h3) = (AltProtocol::H2 as u8, AltProtocol::H3 as u8);
-        let mut port = |protocol, host: &str, port, protocols, now| {
-            let found = cache.lookup(protocol, host.as_bytes(), port, protocols, now);
-            found.map(|service| service.target.port)
-        };
-        assert_eq!(port(AltProtocol::H1, "A.example.", 443, h2 | h3, NOW), Some(1));
-        assert_eq!(port(AltProtocol::H1, "a.example", 443, h3, NOW), Some(2));
-        assert_eq!(port(AltProtocol::H2, "a.example", 443, h3, NOW), None);
-        assert_eq!(port(AltProtocol::H1, "a.example", 80, h3, NOW), None);
-        assert_eq!(port(AltProtocol::H1, "b.example", 443, h3, NOW), None);
-        assert_eq!(port(AltProtocol::H1, "a.example", 443, h2 | h3, NOW + 6), Some(2));
-        assert_eq!(cache.services().len(), 1);
     }
 }

@@ -30,8 +30,8 @@ pub trait CBorder {
     /// Moves the file of the default read function to its start: false if it cannot be moved.
     fn rewind_file(&self, file: CPointer) -> bool;
 
-    /// `CURLOPT_SEEKFUNCTION`: returns
-    /// [`SEEK_OK`], [`SEEK_FAIL`] or [`SEEK_CANNOT`].
+    /// `CURLOPT_SEEKFUNCTION`: returns [`SEEK_OK`], [`SEEK_CANNOT`], or another number if it has
+    /// failed.
     fn seek(&self, function: CPointer, user: CPointer, offset: i64) -> i32;
 
     /// `CURLOPT_TRAILERFUNCTION`: the lines behind a body; `None`: the transfer is aborted.
@@ -199,8 +199,6 @@ pub const READ_PAUSE: usize = 0x1000_0001;
 pub const PROGRESS_CONTINUE: i32 = 0x1000_0001;
 /// `CURL_SEEKFUNC_OK`.
 pub const SEEK_OK: i32 = 0;
-/// `CURL_SEEKFUNC_FAIL`.
-pub const SEEK_FAIL: i32 = 1;
 /// `CURL_SEEKFUNC_CANTSEEK`: bytes may be read and dropped instead.
 pub const SEEK_CANNOT: i32 = 2;
 /// `CURL_POLL_IN`.

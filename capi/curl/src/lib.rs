@@ -137,7 +137,7 @@ mod testing;
 
 pub use border::{
     CBorder, DebugKind, LockCall, POLL_IN, POLL_OUT, POLL_REMOVE, PROGRESS_CONTINUE, READ_ABORT,
-    READ_PAUSE, SEEK_CANNOT, SEEK_FAIL, SEEK_OK, SocketCall, WRITE_PAUSE,
+    READ_PAUSE, SEEK_CANNOT, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use border::{HstsCall, HstsRead, HstsWritten};
 pub use easy_options::{Argument, EasyOptions, RequestKind};

@@ -70,11 +70,6 @@ impl ConstDefault for DigestState {
 }
 
 impl DigestState {
-    /// True if there is a challenge to answer.
-    pub fn has_nonce(&self) -> bool {
-        self.nonce.is_some()
-    }
-
     /// Handles what follows `Digest` in a field.
     ///
     /// # Errors

@@ -132,17 +132,6 @@ impl CookieEngine {
         }
     }
 
-    /// The value of the `Cookie` field for a request, as [`cookie_field`] makes it.
-    pub fn header(
-        &mut self,
-        origin: CookieOrigin<'_>,
-        head_len: usize,
-        own: Option<&[u8]>,
-        now: i64,
-    ) -> Option<Vec<u8>> {
-        cookie_field(&self.sent(origin, now), head_len, own)
-    }
-
     /// The cookies for a request: longer paths, domains and names precede shorter ones, newer
     /// cookies older ones.
     pub fn sent(&mut self, origin: CookieOrigin<'_>, now: i64) -> Vec<SentCookie> {

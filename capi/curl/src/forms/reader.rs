@@ -25,10 +25,6 @@ impl MimeSources for SourceReader<'_> {
     fn read(&mut self, source: SourceId, into: &mut [u8]) -> MimeRead {
         self.find(source).map_or(MimeRead::Failed, |(source, border)| read(source, border, into))
     }
-
-    fn rewind(&mut self, source: SourceId) -> bool {
-        self.find(source).is_some_and(|(source, border)| rewind(source, border))
-    }
 }
 
 impl SourceReader<'_> {

@@ -10,9 +10,6 @@ use super::{Mime, MimeContent, MimeEncoder, MimePart, SourceId};
 pub trait MimeSources {
     /// Reads the next bytes of a source; opens it first. `Data(0)` is the end.
     fn read(&mut self, source: SourceId, into: &mut [u8]) -> MimeRead;
-
-    /// Returns to the beginning of a source. False if that is impossible.
-    fn rewind(&mut self, source: SourceId) -> bool;
 }
 
 /// For bodies without files and callbacks; any source is an error.
@@ -22,10 +19,6 @@ pub struct NoSources;
 impl MimeSources for NoSources {
     fn read(&mut self, _: SourceId, _: &mut [u8]) -> MimeRead {
         MimeRead::Failed
-    }
-
-    fn rewind(&mut self, _: SourceId) -> bool {
-        false
     }
 }
 
@@ -138,23 +131,6 @@ impl MimeBody {
             }
         }
         PieceRead::Done(MimeRead::Data(filled))
-    }
-
-    /// Returns to the beginning, for another request. False if a source that was read cannot.
-    pub fn rewind(&mut self, sources: &mut dyn MimeSources) -> bool {
-        let read = self.pieces.len().min(self.at + 1);
-        for piece in &mut self.pieces[..read] {
-            let is_rewound = match piece {
-                MimePiece::Bytes(_) => true,
-                MimePiece::Source(source, _) => sources.rewind(*source),
-                MimePiece::Encoded(_, body) => body.rewind(sources),
-            };
-            if !is_rewound {
-                return false;
-            }
-        }
-        (self.at, self.offset, self.encoding, self.stopped) = (0, 0, None, None);
-        true
     }
 
     fn empty(content_type: Vec<u8>) -> Self {
