@@ -113,11 +113,13 @@ fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
     }
 }
 
-/// The host that cookies are for, and whether it gets those with `Secure`. A custom `Host` field
-/// does not make the connection a local one.
+/// The host that cookies are for, and whether it gets those with `Secure`: without TLS it is this
+/// machine, by the URL and by a custom `Host` field. As in libcurl, the field can deny that; it does
+/// not make the connection a local one.
 fn cookie_host(host: &str, is_tls: bool, custom: Option<&[u8]>) -> (Vec<u8>, bool) {
-    let is_secure = is_secure_context(is_tls, host.as_bytes());
-    (custom.unwrap_or(host.as_bytes()).to_vec(), is_secure)
+    let named = custom.unwrap_or(host.as_bytes());
+    let is_secure = [host.as_bytes(), named].iter().all(|host| is_secure_context(is_tls, host));
+    (named.to_vec(), is_secure)
 }
 
 #[cfg(test)]
@@ -128,7 +130,8 @@ mod tests {
     fn secure_cookies_are_for_the_host_of_the_url() {
         let of = |host: &str, custom: &str| cookie_host(host, false, Some(custom.as_bytes()));
         assert_eq!(of("example.com", "localhost"), (b"localhost".to_vec(), false));
-        assert_eq!(of("localhost", "example.com"), (b"example.com".to_vec(), true));
+        assert_eq!(of("localhost", "example.com"), (b"example.com".to_vec(), false));
+        assert_eq!(of("127.0.0.1", "localhost"), (b"localhost".to_vec(), true));
         assert_eq!(cookie_host("example.com", true, None), (b"example.com".to_vec(), true));
     }
 }
