@@ -191,6 +191,8 @@ pub enum DebugKind {
 
 /// `CURL_WRITEFUNC_PAUSE`: the callback is called again when receiving is resumed.
 pub const WRITE_PAUSE: usize = 0x1000_0001;
+/// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.
+pub(crate) const WRITE_SIZE_MAX: usize = 16_384;
 /// `CURL_READFUNC_ABORT`.
 pub const READ_ABORT: usize = 0x1000_0000;
 /// `CURL_READFUNC_PAUSE`.

@@ -7,7 +7,7 @@ use fulmar_proto::Version;
 use fulmar_sys as sys;
 
 use crate::attempts::stop_upload;
-use crate::border::{CBorder, DebugKind, WRITE_PAUSE};
+use crate::border::{CBorder, DebugKind, WRITE_PAUSE, WRITE_SIZE_MAX};
 use crate::code::CurlCode;
 use crate::document::{BodyVerdict, DocumentFacts, is_beyond_end, retry_after};
 use crate::easy_options::{EasyOptions, RequestKind};
@@ -477,5 +477,3 @@ fn http_version(version: Version) -> i64 {
 
 /// All heads of a transfer, with those of redirects: they are kept. As in later libcurl.
 const HEADS_SIZE_MAX: i64 = 20 * 300 * 1024;
-/// `CURL_MAX_WRITE_SIZE`: the largest piece that a write callback receives.
-pub(crate) const WRITE_SIZE_MAX: usize = 16_384;

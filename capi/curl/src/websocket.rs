@@ -12,10 +12,9 @@ use bytes::Bytes;
 use fulmar_client::TransferId;
 use fulmar_sys::{self as sys, Events};
 
-use crate::border::{CBorder, DebugKind};
+use crate::border::{CBorder, DebugKind, WRITE_SIZE_MAX};
 use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
-use crate::download::WRITE_SIZE_MAX;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
 use crate::option::OptionId as Id;
