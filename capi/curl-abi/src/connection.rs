@@ -1,6 +1,7 @@
 //! Connections without a transfer: `curl_easy_send`, `curl_easy_recv`, `curl_easy_upkeep`.
 
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 use std::slice;
 
 use fulmar_curl::code::CurlCode;
@@ -30,8 +31,9 @@ pub unsafe extern "C" fn curl_easy_send(
             // SAFETY: by the contract there are so many bytes.
             false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len) },
         };
+        let easy = Rc::clone(&known.easy); // a debug callback may free the handle
         // SAFETY: by the contract.
-        unsafe { report_length(known.easy.send(bytes, &CFunctions), sent) }
+        unsafe { report_length(easy.send(bytes, &CFunctions), sent) }
     })
 }
 
@@ -57,7 +59,8 @@ pub unsafe extern "C" fn curl_easy_recv(
             // SAFETY: by the contract there is so much room, which only this call uses.
             false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
         };
-        let result = known.easy.receive(buffer, &CFunctions);
+        let easy = Rc::clone(&known.easy); // as in curl_easy_send
+        let result = easy.receive(buffer, &CFunctions);
         if let Err(code @ (CurlCode::UnsupportedProtocol | CurlCode::RecursiveApiCall)) = result {
             return code.number(); // without a connection there is no length
         }

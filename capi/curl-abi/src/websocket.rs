@@ -1,6 +1,7 @@
 //! `curl_ws_*`: WebSockets, which Debian's library is built without.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::rc::Rc;
 use std::slice;
 
 use fulmar_curl::code::CurlCode;
@@ -33,7 +34,8 @@ pub unsafe extern "C" fn curl_ws_recv(
             // SAFETY: by the contract there is so much room, which only this call uses.
             false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
         };
-        let (meta, code) = match known.easy.receive_frame(buffer, &CFunctions) {
+        let easy = Rc::clone(&known.easy); // a debug callback may free the handle after a failure
+        let (meta, code) = match easy.receive_frame(buffer, &CFunctions) {
             Ok(meta) => (Some(meta), CurlCode::Ok),
             Err(code) => (None, code),
         };
@@ -70,7 +72,8 @@ pub unsafe extern "C" fn curl_ws_send(
             // SAFETY: by the contract there are so many bytes.
             false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len) },
         };
-        let (len, code) = match known.easy.send_frame(payload, frame_len, flags, &CFunctions) {
+        let easy = Rc::clone(&known.easy); // as in curl_ws_recv
+        let (len, code) = match easy.send_frame(payload, frame_len, flags, &CFunctions) {
             Ok(len) => (len, CurlCode::Ok),
             Err(code) => (0, code),
         };
