@@ -15,8 +15,10 @@ use crate::tls_info::{CurlCertificates, CurlTlsSession};
 use crate::websocket_frame::CurlFrame;
 
 /// What `CURL *` points to.
+#[repr(C)]
 #[derive(Debug)]
 pub struct CurlHandle {
+    /// The first field, as for the other handles: it distinguishes handles from other memory.
     magic: u32,
     pub(crate) easy: Rc<Easy>,
     returned: OnceCell<Box<ReturnedMemory>>,
@@ -38,6 +40,7 @@ pub(crate) struct ReturnedMemory {
 }
 
 /// What `CURLM *` points to.
+#[repr(C)]
 #[derive(Debug)]
 pub struct CurlMultiHandle {
     magic: u32,
@@ -48,6 +51,7 @@ pub struct CurlMultiHandle {
 }
 
 /// What `CURLSH *` points to.
+#[repr(C)]
 #[derive(Debug)]
 pub struct CurlShareHandle {
     magic: u32,
@@ -162,11 +166,17 @@ impl CurlShareHandle {
 /// The easy handle at an address; `None` if there is none.
 ///
 /// # Safety
-/// The address is `NULL` or that of readable memory, and what is there lives as long as the result.
+/// The address is `NULL` or that of a readable word. A handle that is there lives as long as the
+/// result.
 pub(crate) unsafe fn easy<'a>(handle: *const CurlHandle) -> Option<&'a CurlHandle> {
-    // SAFETY: by the contract it is readable.
-    let handle = unsafe { handle.as_ref() }?;
-    (handle.magic == EASY_MAGIC).then_some(handle)
+    if handle.is_null() {
+        return None;
+    }
+    // Without a reference: what follows the word is a handle's only if the word is.
+    // SAFETY: by the contract the first field is readable; any value of it is a number.
+    let is_handle = unsafe { handle.cast::<u32>().read() } == EASY_MAGIC;
+    // SAFETY: it is a handle, which by the contract is alive.
+    is_handle.then(|| unsafe { &*handle })
 }
 
 /// The multi handle at an address; `None` if there is none.
@@ -174,9 +184,13 @@ pub(crate) unsafe fn easy<'a>(handle: *const CurlHandle) -> Option<&'a CurlHandl
 /// # Safety
 /// As [`easy`].
 pub(crate) unsafe fn multi<'a>(handle: *const CurlMultiHandle) -> Option<&'a CurlMultiHandle> {
-    // SAFETY: by the contract it is readable.
-    let handle = unsafe { handle.as_ref() }?;
-    (handle.magic == MULTI_MAGIC).then_some(handle)
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract the first field is readable; any value of it is a number.
+    let is_handle = unsafe { handle.cast::<u32>().read() } == MULTI_MAGIC;
+    // SAFETY: it is a handle, which by the contract is alive.
+    is_handle.then(|| unsafe { &*handle })
 }
 
 /// The share at an address; `None` if there is none.
@@ -184,9 +198,13 @@ pub(crate) unsafe fn multi<'a>(handle: *const CurlMultiHandle) -> Option<&'a Cur
 /// # Safety
 /// As [`easy`].
 pub(crate) unsafe fn share<'a>(share: *const CurlShareHandle) -> Option<&'a CurlShareHandle> {
-    // SAFETY: by the contract it is readable.
-    let share = unsafe { share.as_ref() }?;
-    (share.magic == SHARE_MAGIC).then_some(share)
+    if share.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract the first field is readable; any value of it is a number.
+    let is_share = unsafe { share.cast::<u32>().read() } == SHARE_MAGIC;
+    // SAFETY: it is a share, which by the contract is alive.
+    is_share.then(|| unsafe { &*share })
 }
 
 /// Runs an entry; after a panic it returns `otherwise`. Panics must not unwind into C.

@@ -13,10 +13,7 @@ use crate::handle::{CurlHandle, guard};
 use crate::slist::CurlSlist;
 use crate::text::bytes;
 
-/// A tree without parts; `NULL` if that fails.
-///
-/// # Safety
-/// None: the handle is not used.
+/// A tree without parts; `NULL` if that fails. The handle is not used.
 #[unsafe(no_mangle)]
 pub extern "C" fn curl_mime_init(_handle: *mut CurlHandle) -> *const FormTree {
     guard(std::ptr::null(), || FormTree::new().map_or(std::ptr::null(), Rc::into_raw))
