@@ -2,8 +2,8 @@
 //!
 //! It is the border to C, and the only place of the library with unsafe code. Here pointers are
 //! checked as far as C allows, strings are copied, and callbacks are called; what a function means
-//! is in [`fulmar_curl`], which borrows nothing while C runs. Every entry that may panic catches it:
-//! panics must not unwind into C.
+//! is in [`fulmar_curl`], which borrows nothing while C runs. Every entry that may panic catches
+//! it: panics must not unwind into C.
 
 pub mod connection;
 pub mod easy;

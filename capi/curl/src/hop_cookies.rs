@@ -114,8 +114,8 @@ fn note_custom_host(state: &mut EasyState, custom: &CustomFields) {
 }
 
 /// The host that cookies are for, and whether it gets those with `Secure`: without TLS it is this
-/// machine, by the URL and by a custom `Host` field. As in libcurl, the field can deny that; it does
-/// not make the connection a local one.
+/// machine, by the URL and by a custom `Host` field. As in libcurl, the field can deny that; it
+/// does not make the connection a local one.
 fn cookie_host(host: &str, is_tls: bool, custom: Option<&[u8]>) -> (Vec<u8>, bool) {
     let named = custom.unwrap_or(host.as_bytes());
     let is_secure = [host.as_bytes(), named].iter().all(|host| is_secure_context(is_tls, host));
