@@ -132,6 +132,15 @@ impl Failure {
                 CurlCode::Http2Stream,
                 format!("HTTP/2 stream was not closed cleanly: {code}"),
             ),
+            // Only TLS exchanges bytes before there is a connection, or SOCKS.
+            Error::Io(error) if !context.has_connection && context.socks.is_none() => {
+                let (host, reason) = (context.tls_host, reason(error));
+                let text = format!(
+                    "OpenSSL SSL_connect: {reason} in connection to {host}:{} ",
+                    context.port
+                );
+                Self::new(CurlCode::SslConnectError, text)
+            }
             Error::Io(error) => {
                 Self::new(CurlCode::RecvError, format!("Recv failure: {}", reason(error)))
             }

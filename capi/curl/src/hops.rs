@@ -225,8 +225,8 @@ impl Multi {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             if let Err(Error::Layer(error)) = &done.result {
                 info.proxy_error = socks_failure(&**error, "").map_or(0, |(_, number)| number);
-                note_verification(info, transfer, &**error);
             }
+            note_verification(info, transfer, &done);
             let socks = transfer.route.socks.as_ref().map(|it| it.kind.socks_version());
             if matches!(done.result, Err(Error::Resolve(_))) && socks.is_some() {
                 info.proxy_error = RESOLVE_HOST;

@@ -40,7 +40,7 @@ fn of_chain(reason: &str, result: i64) -> (CurlCode, String, i64) {
 }
 
 /// `X509_V_ERR_UNSPECIFIED`.
-const UNSPECIFIED: i64 = 1;
+pub(crate) const UNSPECIFIED: i64 = 1;
 
 #[cfg(test)]
 mod tests {
