@@ -12,7 +12,9 @@ use std::thread;
 use fulmar_tests::process::{ChildProcess, run, text};
 
 mod proxies;
+mod resolving;
 mod tls;
+mod tls_ends;
 mod websocket;
 
 #[path = "../../../crates/proto/tests/it/common/escapes.rs"]
@@ -61,16 +63,20 @@ fn ours(name: &str, arguments: &[String]) -> String {
 }
 
 fn printed(program: &Path, arguments: &[String], folder: Option<&Path>) -> String {
-    let mut command = Command::new(program);
-    command.args(arguments).env_remove("LD_LIBRARY_PATH");
+    printed_by(Command::new(program).args(arguments), folder)
+}
+
+/// The output of a command that runs such a program.
+fn printed_by(command: &mut Command, folder: Option<&Path>) -> String {
+    command.env_remove("LD_LIBRARY_PATH");
     for name in PROXY_VARIABLES {
         command.env_remove(name);
     }
     if let Some(folder) = folder {
         command.env("LD_LIBRARY_PATH", folder);
     }
-    let ended = ChildProcess::start(&mut command).wait();
-    assert!(ended.status.success(), "{program:?}: {:?} {}", ended.status, ended.stderr);
+    let ended = ChildProcess::start(command).wait();
+    assert!(ended.status.success(), "{command:?}: {:?} {}", ended.status, ended.stderr);
     ended.stdout
 }
 
