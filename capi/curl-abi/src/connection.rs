@@ -8,6 +8,7 @@ use fulmar_curl::code::CurlCode;
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, easy, guard};
+use crate::memory::SLICE_MAX;
 
 /// Sends bytes on the connection of a handle with `CURLOPT_CONNECT_ONLY`.
 ///
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn curl_easy_send(
         let bytes = match buffer.is_null() {
             true => &[],
             // SAFETY: by the contract there are so many bytes.
-            false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len) },
+            false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len.min(SLICE_MAX)) },
         };
         let easy = Rc::clone(&known.easy); // a debug callback may free the handle
         // SAFETY: by the contract.
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn curl_easy_recv(
         let buffer = match buffer.is_null() {
             true => &mut [],
             // SAFETY: by the contract there is so much room, which only this call uses.
-            false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
+            false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len.min(SLICE_MAX)) },
         };
         let easy = Rc::clone(&known.easy); // as in curl_easy_send
         let result = easy.receive(buffer, &CFunctions);

@@ -106,8 +106,13 @@ pub unsafe extern "C" fn curl_easy_setopt(
             }
             // SAFETY: by the contract.
             OptionKind::Text => set(Argument::Bytes(unsafe { string(argument.cast()) })),
-            // SAFETY: by the contract.
-            OptionKind::Blob => set(Argument::Bytes(unsafe { blob(argument.cast()) })),
+            OptionKind::Blob => {
+                // SAFETY: by the contract.
+                match unsafe { blob(argument.cast()) } {
+                    Ok(bytes) => set(Argument::Bytes(bytes)),
+                    Err(code) => code.number(),
+                }
+            }
             OptionKind::Object if id == OptionId::SHARE => {
                 // SAFETY: by the contract.
                 let share = unsafe { share(argument.cast()) }.map(|known| Arc::clone(&known.share));
@@ -116,7 +121,10 @@ pub unsafe extern "C" fn curl_easy_setopt(
             }
             OptionKind::Object if id == OptionId::COPYPOSTFIELDS => {
                 // SAFETY: by the contract.
-                set(Argument::Bytes(unsafe { fields(known, argument.cast()) }))
+                match unsafe { fields(known, argument.cast()) } {
+                    Ok(bytes) => set(Argument::Bytes(bytes)),
+                    Err(code) => code.number(),
+                }
             }
             OptionKind::Object if id == OptionId::MIMEPOST => {
                 // SAFETY: by the contract.
@@ -143,15 +151,28 @@ unsafe fn string<'a>(text: *const c_char) -> Option<&'a [u8]> {
 ///
 /// # Safety
 /// `fields` is `NULL` or such bytes, which live as long as the result.
-unsafe fn fields<'a>(known: &CurlHandle, fields: *const c_char) -> Option<&'a [u8]> {
+unsafe fn fields<'a>(
+    known: &CurlHandle,
+    fields: *const c_char,
+) -> Result<Option<&'a [u8]>, CurlCode> {
     match known.easy.announced_size() {
-        Some(len) if !fields.is_null() => {
-            // SAFETY: by the contract there are so many bytes.
-            Some(unsafe { std::slice::from_raw_parts(fields.cast(), len) })
-        }
+        // SAFETY: by the contract there are so many bytes.
+        Some(len) if !fields.is_null() => unsafe { copied(fields.cast(), len) }.map(Some),
         // SAFETY: by the contract it is a string.
-        _ => unsafe { string(fields) },
+        _ => Ok(unsafe { string(fields) }),
     }
+}
+
+/// Bytes of the application, which are going to be copied.
+///
+/// # Safety
+/// There are so many bytes, which live as long as the result.
+unsafe fn copied<'a>(bytes: *const u8, len: usize) -> Result<&'a [u8], CurlCode> {
+    if !memory::can_copy(len) {
+        return Err(CurlCode::OutOfMemory);
+    }
+    // SAFETY: by the contract.
+    Ok(unsafe { std::slice::from_raw_parts(bytes, len) })
 }
 
 /// `struct curl_blob`.
@@ -166,11 +187,16 @@ struct CurlBlob {
 ///
 /// # Safety
 /// `pointer` is `NULL` or a blob that lives as long as the result.
-unsafe fn blob<'a>(pointer: *const CurlBlob) -> Option<&'a [u8]> {
+unsafe fn blob<'a>(pointer: *const CurlBlob) -> Result<Option<&'a [u8]>, CurlCode> {
     // SAFETY: by the contract.
-    let CurlBlob { data, len, .. } = unsafe { pointer.as_ref() }?;
-    // SAFETY: by the contract there are so many bytes.
-    (!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(*data, *len) })
+    match unsafe { pointer.as_ref() } {
+        Some(CurlBlob { data, len, .. }) if !data.is_null() => {
+            // SAFETY: by the contract.
+            let bytes = unsafe { copied(*data, *len) };
+            bytes.map(Some).map_err(|_| CurlCode::BadFunctionArgument) // longer than any limit
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Stores a value at `to`, whose type the number of the information has.

@@ -77,6 +77,18 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
     }
 }
 
+/// Whether there is memory for a copy of so many bytes. Without it Rust ends the process, so that a
+/// length that is out of range is refused before.
+pub(crate) fn can_copy(len: usize) -> bool {
+    len < COPIES_UNCHECKED || Vec::<u8>::new().try_reserve_exact(len).is_ok()
+}
+
+/// The longest slice in Rust. No object in memory is longer, whatever length an application passes.
+pub(crate) const SLICE_MAX: usize = isize::MAX.cast_unsigned();
+
+/// Copies of fewer bytes are made without a check.
+const COPIES_UNCHECKED: usize = 1 << 20;
+
 /// The functions to be used. They run without the lock: they may use the library.
 fn functions() -> MemoryFunctions {
     STATE.read().unwrap_or_else(PoisonError::into_inner).functions

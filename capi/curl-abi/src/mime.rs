@@ -10,6 +10,7 @@ use fulmar_curl::{CPointer, CallbackSource, FormNode, FormTree};
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, guard};
+use crate::memory;
 use crate::slist::CurlSlist;
 use crate::text::bytes;
 
@@ -136,6 +137,7 @@ pub unsafe extern "C" fn curl_mime_data(
             // SAFETY: by the contract.
             ZERO_TERMINATED => unsafe { bytes(data) },
             _ if data.is_null() => None,
+            _ if !memory::can_copy(len) => return Err(CurlCode::OutOfMemory),
             // SAFETY: by the contract.
             len => Some(unsafe { std::slice::from_raw_parts(data.cast(), len) }),
         };

@@ -8,6 +8,7 @@ use fulmar_curl::code::CurlCode;
 
 use crate::border::CFunctions;
 use crate::handle::{CurlHandle, easy, guard};
+use crate::memory::SLICE_MAX;
 use crate::websocket_frame::CurlFrame;
 
 /// Receives payload of a frame.
@@ -32,7 +33,7 @@ pub unsafe extern "C" fn curl_ws_recv(
         let buffer = match buffer.is_null() {
             true => &mut [],
             // SAFETY: by the contract there is so much room, which only this call uses.
-            false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len) },
+            false => unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), len.min(SLICE_MAX)) },
         };
         let easy = Rc::clone(&known.easy); // a debug callback may free the handle after a failure
         let (meta, code) = match easy.receive_frame(buffer, &CFunctions) {
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn curl_ws_send(
         let payload = match buffer.is_null() {
             true => &[],
             // SAFETY: by the contract there are so many bytes.
-            false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len) },
+            false => unsafe { slice::from_raw_parts(buffer.cast::<u8>(), len.min(SLICE_MAX)) },
         };
         let easy = Rc::clone(&known.easy); // as in curl_ws_recv
         let (len, code) = match easy.send_frame(payload, frame_len, flags, &CFunctions) {

@@ -185,6 +185,24 @@ static void options_out_of_range(void)
     }
 }
 
+/* Lengths for which there is no memory. */
+static void lengths_out_of_range(void)
+{
+    static const curl_off_t lengths[] = {1LL << 46, 1LL << 62, LLONG_MAX, -1, LLONG_MIN};
+    for (size_t at = 0; at < sizeof(lengths) / sizeof(*lengths); at++) {
+        CURL *easy = curl_easy_init();
+        struct curl_blob blob = {(void *)"x", (size_t)lengths[at], CURL_BLOB_COPY};
+        curl_mime *mime = curl_mime_init(easy);
+        curl_mimepart *part = curl_mime_addpart(mime);
+        printf("%d", curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, lengths[at]));
+        printf(" %d", curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, "a"));
+        printf(" %d", curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, &blob));
+        printf(" %d\n", curl_mime_data(part, "a", (size_t)lengths[at]));
+        curl_mime_free(mime);
+        curl_easy_cleanup(easy);
+    }
+}
+
 /* A string for each text option: empty, long, longer than allowed. */
 static void texts_too_long(void)
 {
@@ -720,6 +738,7 @@ int main(int count, char **arguments)
     CASE(null_multi);
     CASE(null_url_and_mime);
     CASE(options_out_of_range);
+    CASE(lengths_out_of_range);
     CASE(texts_too_long);
     CASE(unknown_options);
     CASE(foreign_handles);
