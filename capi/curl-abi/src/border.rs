@@ -43,7 +43,7 @@ type TimerFunction = unsafe extern "C" fn(*mut c_void, c_long, *mut c_void) -> c
 /// Makes a function of an address that is not `NULL`.
 macro_rules! function {
     ($pointer:expr, $kind:ty) => {
-        // SAFETY: the option's contract says that the address is of such a function.
+        // SAFETY: by the option's contract the address is of such a function.
         unsafe { std::mem::transmute::<*mut c_void, $kind>($pointer.0) }
     };
 }

@@ -84,7 +84,7 @@ pub unsafe extern "C" fn curl_easy_duphandle(handle: *mut CurlHandle) -> *mut Cu
 /// passed as a fixed one would be.
 ///
 /// # Safety
-/// `handle` is `NULL` or a handle; `argument` is of the kind that the option demands.
+/// `handle` is `NULL` or a handle; `argument` is of the kind that the option requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_easy_setopt(
     handle: *mut CurlHandle,

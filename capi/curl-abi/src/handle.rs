@@ -1,4 +1,4 @@
-//! Handles as C has them: an address, whose first word says what is there.
+//! Handles as C has them: addresses, with a magic number in the first word.
 
 use std::cell::{OnceCell, RefCell, UnsafeCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct CurlHandle {
     returned: OnceCell<Box<ReturnedMemory>>,
 }
 
-/// What functions have returned the addresses of. Many handles have none of it.
+/// Memory whose addresses functions have returned. Many handles have none of it.
 #[derive(Debug)]
 pub(crate) struct ReturnedMemory {
     /// Strings that `curl_easy_getinfo` has returned, by their number.

@@ -32,7 +32,7 @@ pub(crate) fn read(call: HstsCall) -> HstsRead {
     let start = name.as_mut_ptr();
     let mut entry =
         CurlHstsEntry { name: start, name_len: NAME_SIZE - 1, flags: 0, expire: [0; 18] };
-    // SAFETY: the option's contract says that the address is of such a function.
+    // SAFETY: by the option's contract the address is of such a function.
     let function = unsafe { std::mem::transmute::<*mut c_void, HstsReadFunction>(call.function.0) };
     // SAFETY: the entry and the buffer of its name live during the call.
     match unsafe { function(call.easy.0, &raw mut entry, call.user.0) } {
@@ -61,7 +61,7 @@ pub(crate) fn write(call: HstsCall, host: &HstsEntry, index: usize, total: usize
         *to = byte.cast_signed();
     }
     let mut index = CurlIndex { index, total };
-    // SAFETY: the option's contract says that the address is of such a function.
+    // SAFETY: by the option's contract the address is of such a function.
     let function =
         unsafe { std::mem::transmute::<*mut c_void, HstsWriteFunction>(call.function.0) };
     // SAFETY: the entry, its name and the index live during the call.

@@ -106,7 +106,7 @@ unsafe fn with_both(
 /// Sets an option.
 ///
 /// # Safety
-/// `handle` is `NULL` or a handle; `argument` is of the kind that the option demands.
+/// `handle` is `NULL` or a handle; `argument` is of the kind that the option requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_multi_setopt(
     handle: *mut CurlMultiHandle,

@@ -17,7 +17,7 @@ pub extern "C" fn curl_share_init() -> *mut CurlShareHandle {
 /// Sets an option. In C the argument is a variable one, of one word for every option.
 ///
 /// # Safety
-/// `handle` is `NULL` or a share; `argument` is of the kind that the option demands.
+/// `handle` is `NULL` or a share; `argument` is of the kind that the option requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_share_setopt(
     handle: *mut CurlShareHandle,

@@ -71,7 +71,7 @@ impl CurlSocketAddress {
         let family = unsafe { self.address.v4.sin_family };
         match c_int::from(family) {
             libc::AF_INET => {
-                // SAFETY: its family says so.
+                // SAFETY: it is of this family.
                 let v4 = unsafe { self.address.v4 };
                 let ip = u32::from_be(v4.sin_addr.s_addr).into();
                 let peer = SocketAddrV4::new(ip, u16::from_be(v4.sin_port));

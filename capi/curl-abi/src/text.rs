@@ -16,7 +16,7 @@ use crate::memory;
 /// Frees what a function has returned.
 ///
 /// # Safety
-/// `pointer` is `NULL` or from a function that demands it.
+/// `pointer` is `NULL` or from a function that requires it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn curl_free(pointer: *mut c_void) {
     // SAFETY: by the contract it is from this library.

@@ -86,7 +86,7 @@ impl fmt::Debug for AuthFields {
     }
 }
 
-/// What the field of a request is written from.
+/// The input for the field of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuthInput<'a> {
     pub(crate) login: &'a LoginPair,
@@ -170,7 +170,7 @@ impl AuthState {
     }
 }
 
-/// What [`AuthState::repeats`] needs to know of a response.
+/// The facts of a response for [`AuthState::repeats`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseFacts {
     pub(crate) status: u16,

@@ -146,7 +146,7 @@ pub struct HstsCall {
     pub easy: CPointer,
 }
 
-/// What `CURLOPT_HSTSREADFUNCTION` returns.
+/// Result of `CURLOPT_HSTSREADFUNCTION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HstsRead {
     /// A host that needs HTTPS.
@@ -164,7 +164,7 @@ pub enum HstsRead {
     Failed,
 }
 
-/// What `CURLOPT_HSTSWRITEFUNCTION` returns.
+/// Result of `CURLOPT_HSTSWRITEFUNCTION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HstsWritten {
     /// The next one may follow.
@@ -173,7 +173,7 @@ pub enum HstsWritten {
     Refused,
 }
 
-/// What a text for `CURLOPT_DEBUGFUNCTION` is (`curl_infotype`).
+/// Kind of a text for `CURLOPT_DEBUGFUNCTION` (`curl_infotype`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum DebugKind {

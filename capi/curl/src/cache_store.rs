@@ -5,7 +5,7 @@ use crate::cookie_store::parse_date;
 use crate::hsts::HstsCache;
 use crate::rare::ConstDefault;
 
-/// What an easy handle knows of hosts that need HTTPS.
+/// HSTS state of an easy handle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EasyHsts {
     /// `CURLOPT_HSTS`, in the order of the calls.

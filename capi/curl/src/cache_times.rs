@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What libcurl's caches would hold.
+/// The entries that libcurl's caches would hold.
 #[derive(Debug, Default)]
 pub(crate) struct CacheTimes(Mutex<KnownNames>);
 

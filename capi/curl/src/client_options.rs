@@ -1,4 +1,4 @@
-//! What the client needs to know of a request besides its bytes.
+//! Options of the client for a request.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -50,7 +50,7 @@ impl Multi {
         let proxy_tls = is_https_proxy.then(|| self.tls(state, TlsRole::Proxy)).transpose()?;
         let (tls, tunnel) = match transfer.route.tunnels {
             true => (self.target_tls(state)?, Some(tunnel(transfer, proxy_tls))),
-            // A proxy that forwards is spoken to with its own TLS, or without.
+            // TLS to a proxy that forwards is the proxy's own.
             false if transfer.route.http.is_some() => (proxy_tls, None),
             false => (self.target_tls(state)?, None),
         };
@@ -94,7 +94,7 @@ impl Multi {
         })
     }
 
-    /// TLS to the server, if its URL demands it.
+    /// TLS to the server, if its URL requires it.
     fn target_tls(&self, state: &EasyState) -> Result<Option<ClientTls>, Failure> {
         let transfer = state.transfer.as_ref().expect("its request is being started");
         transfer.target.is_secure.then(|| self.tls(state, TlsRole::Server)).transpose()

@@ -4,7 +4,7 @@ use crate::cookies::CookieEngine;
 use crate::date::getdate;
 use crate::rare::ConstDefault;
 
-/// What an easy handle knows of cookies.
+/// Cookie state of an easy handle.
 #[derive(Debug, Default)]
 pub(crate) struct EasyCookies {
     /// `CURLOPT_COOKIEFILE`, in the order of the calls.

@@ -1,4 +1,4 @@
-//! What a response says about its document, and what that means for ranges and time conditions.
+//! Facts of a response about its document: size, range, time, end of the connection.
 
 use fulmar_proto::Version;
 
@@ -31,7 +31,7 @@ pub(crate) struct DocumentFacts {
     pub(crate) closes: bool,
 }
 
-/// What happens to a body when its first bytes arrive.
+/// The use of a body, decided when its first bytes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyVerdict {
     Deliver,

@@ -22,7 +22,7 @@ use crate::stamp::unix_time;
 use crate::values::CPointer;
 use crate::websocket::accept;
 
-/// What a write callback did with a piece.
+/// Result of a write callback for a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Accepted,
@@ -129,7 +129,7 @@ impl Multi {
         Ok(())
     }
 
-    /// `CURLOPT_MAXFILESIZE`, and a resumed download whose server ignores the range.
+    /// `CURLOPT_MAXFILESIZE`.
     fn check_size(&self, easy: &Easy, head: &ReceivedHead) -> Result<(), Failure> {
         let state = easy.state.borrow();
         let max = state.options.values.number(Id::MAXFILESIZE_LARGE);
@@ -386,7 +386,7 @@ pub(crate) fn status_of_malformed(head: &[u8], judged: usize) -> Option<i64> {
     status.and_then(|text| text.parse().ok()).filter(|_| has_status)
 }
 
-/// Notes what a head says.
+/// Stores the facts of a head.
 fn note_head(state: &mut EasyState, head: &ReceivedHead) {
     let info = &mut state.info;
     if head.version != Version::Http09 {

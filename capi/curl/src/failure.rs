@@ -21,7 +21,7 @@ pub(crate) struct Failure {
     pub(crate) text: Cow<'static, str>,
 }
 
-/// What the texts of failures name.
+/// Names for the texts of failures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailureContext<'a> {
     pub(crate) host: &'a str,

@@ -1,4 +1,4 @@
-//! What easy and multi handles hold. They name each other, so they are in one module.
+//! State of easy and multi handles. They name each other, so they are in one module.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -62,7 +62,7 @@ pub(crate) struct Membership {
     pub(crate) is_closed: Cell<bool>,
 }
 
-/// What an easy handle keeps.
+/// State of an easy handle.
 #[derive(Debug, Default)]
 pub(crate) struct EasyState {
     pub(crate) options: EasyOptions,
@@ -91,7 +91,7 @@ pub(crate) struct EasyState {
 /// A connection that the application uses.
 #[derive(Debug)]
 pub(crate) struct LentConnection {
-    /// Whose client has it: the numbers below are of that one.
+    /// The multi handle of its client: the numbers below are of that client.
     pub(crate) multi: Weak<Multi>,
     pub(crate) id: TransferId,
     pub(crate) socket: SocketId,
@@ -159,7 +159,7 @@ pub(crate) struct WatchedSockets {
 #[derive(Clone, Debug)]
 pub(crate) struct WatchedSocket {
     pub(crate) what: i32,
-    /// What `curl_multi_assign` has attached.
+    /// The pointer of `curl_multi_assign`.
     pub(crate) assigned: CPointer,
     /// The handle that it was announced with.
     pub(crate) easy: Weak<Easy>,

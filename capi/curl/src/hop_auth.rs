@@ -1,4 +1,4 @@
-//! The credentials of the current request: whose they are, and what its response makes of them.
+//! The credentials of the current request: their source, and their use after its response.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl Multi {
         easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             let own = |id| state.options.values.bytes(id).map(|text| text.to_vec());
-            // What the URL of another proxy had does not stay.
+            // Credentials of another proxy's URL do not stay.
             let mut proxy_login =
                 LoginPair { user: own(Id::PROXYUSERNAME), password: own(Id::PROXYPASSWORD) };
             let target = &transfer.target;

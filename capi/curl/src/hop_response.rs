@@ -2,7 +2,7 @@
 
 use crate::rare::ConstDefault;
 
-/// What the current response has said.
+/// State of the current response.
 #[derive(Debug, Default)]
 pub(crate) struct HopResponse {
     pub(crate) status: i64,

@@ -1,4 +1,4 @@
-//! What `curl_easy_getinfo` returns.
+//! The values of `curl_easy_getinfo`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ pub(crate) struct KnownOrigin {
     last: Option<(TargetOrigin, CompiledOrigin)>,
 }
 
-/// What a target has in common with others of the same origin.
+/// The parts that targets of one origin share.
 #[derive(Debug)]
 struct TargetOrigin {
     is_secure: bool,

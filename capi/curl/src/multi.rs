@@ -24,7 +24,7 @@ use crate::handles::{Easy, Multi};
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 
-/// What an action is about.
+/// Scope of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiAction {
     /// Whatever is due, and all descriptors.

@@ -4,7 +4,7 @@ use crate::code::MultiCode;
 use crate::easy_options::Argument;
 use crate::values::CPointer;
 
-/// What was set (curl_multi_setopt(3)).
+/// The options of a multi handle (curl_multi_setopt(3)).
 #[derive(Clone, Debug)]
 pub struct MultiOptions {
     pub(crate) socket_function: CPointer,

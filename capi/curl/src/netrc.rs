@@ -6,7 +6,7 @@
 
 use crate::text::{file_lines, is_blank};
 
-/// What a file has for a host.
+/// The entry of a file for a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetrcFound {
     /// True if there is an entry for the host, or a default.
@@ -61,7 +61,7 @@ struct NetrcSearch<'a> {
     state: NetrcPlace,
 }
 
-/// What the next word means.
+/// Meaning of the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NetrcPlace {
     /// Nothing, unless it begins an entry.

@@ -10,7 +10,7 @@ use fulmar_drive::SocketId;
 
 use crate::values::CPointer;
 
-/// What is known of each socket that is open.
+/// The open sockets.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSockets {
     /// By descriptor.

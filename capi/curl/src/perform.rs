@@ -113,7 +113,7 @@ impl Easy {
         }
         let _watch = multi.watch_panics();
         let resumed = multi.resume(self, border);
-        let _ = multi.report(border); // of an end that a callback demands, at the next action
+        let _ = multi.report(border); // the end that a callback requires is reported at the next action
         resumed
     }
 }

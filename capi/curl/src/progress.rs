@@ -28,7 +28,7 @@ impl ProgressCounts {
     }
 }
 
-/// What is measured of a transfer.
+/// Measurements of a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressState {
     /// The second of the last measurement.

@@ -36,7 +36,8 @@ pub(crate) fn protocol_bit(scheme: &[u8]) -> i64 {
 /// `CURLPROTO_ALL`.
 const ALL: i64 = -1;
 
-/// The names and bits (`CURLPROTO_*`) of libcurl 7.88.1. Only HTTP, HTTPS and files can be used.
+/// The names and bits (`CURLPROTO_*`) of libcurl 7.88.1. Only HTTP, WebSocket
+/// and files can be used.
 const NAMES: [(&str, i64); 32] = [
     ("http", 1),
     ("https", 1 << 1),

@@ -10,7 +10,7 @@ use crate::custom_fields::{CustomFields, names};
 use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, RequestKind};
 use crate::option::OptionId as Id;
 
-/// What a head is written from, besides the options.
+/// The input of a head besides the options.
 #[derive(Debug)]
 pub(crate) struct HeadParts<'a> {
     pub(crate) method: &'a [u8],
@@ -25,7 +25,7 @@ pub(crate) struct HeadParts<'a> {
     pub(crate) sends_proxy_fields: bool,
     /// A redirect has left the first host: a custom `Host` is for the first one only.
     pub(crate) has_left_host: bool,
-    /// Credentials and cookies may be sent to this host.
+    /// Custom `Authorization` and `Cookie` lines may be sent to this host.
     pub(crate) trusts_host: bool,
     /// The request passes through a proxy that reads it.
     pub(crate) is_proxied: bool,
@@ -88,9 +88,9 @@ impl WrittenHead {
         let text = |id| options.values.bytes(id).map(|text| &text[..]).filter(|t| !t.is_empty());
         head.unless_custom("User-Agent", text(Id::USERAGENT));
         head.unless_custom("Accept", Some(b"*/*"));
-        let asks_te =
+        let sends_te =
             options.values.is_on(Id::TRANSFER_ENCODING) && parts.custom.find("TE").is_none();
-        if asks_te {
+        if sends_te {
             head.te();
         }
         head.unless_custom("Accept-Encoding", accept_encoding(options));
@@ -104,7 +104,7 @@ impl WrittenHead {
         let cookie = cookie_field(parts.cookies, head.bytes.len(), parts.cookie);
         head.line("Cookie", cookie.as_deref());
         head.raw_line(parts.condition);
-        head.custom(options, parts, has_host, asks_te);
+        head.custom(options, parts, has_host, sends_te);
         let expects_continue = head.body(parts, te != BodyCoding::Identity, is_http10);
         head.raw(&[b"\r\n"]);
         Ok(Self {
@@ -209,7 +209,7 @@ impl HeadWriter<'_> {
         options: &EasyOptions,
         parts: &HeadParts<'_>,
         has_host: bool,
-        asks_te: bool,
+        sends_te: bool,
     ) {
         let is_form = matches!(options.request, RequestKind::PostForm | RequestKind::PostMime);
         let proxy_lines = Some(parts.proxy_custom).filter(|_| parts.sends_proxy_fields);
@@ -218,7 +218,7 @@ impl HeadWriter<'_> {
             let is_elsewhere = (has_host && names(&line, "Host"))
                 || (is_form && names(&line, "Content-Type"))
                 || (parts.negotiates && names(&line, "Content-Length"))
-                || (asks_te && names(&line, "Connection"));
+                || (sends_te && names(&line, "Connection"));
             let is_secret = names(&line, "Authorization") || names(&line, "Cookie");
             if !is_elsewhere && (!is_secret || parts.trusts_host) {
                 self.raw(&[&line, b"\r\n"]);

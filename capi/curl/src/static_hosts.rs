@@ -133,7 +133,7 @@ pub(crate) struct ConnectTo {
 }
 
 impl ConnectTo {
-    /// What the first entry of `CURLOPT_CONNECT_TO` demands that is for this host and port:
+    /// The target of the first entry of `CURLOPT_CONNECT_TO` that is for this host and port:
     /// `HOST:PORT:OTHER-HOST:OTHER-PORT`, of which each may be empty.
     ///
     /// # Errors

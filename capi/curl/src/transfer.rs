@@ -155,8 +155,8 @@ impl EasyTransfer {
             || self.target.host.eq_ignore_ascii_case(&self.first.host)
     }
 
-    /// True if credentials and cookies of the options may be sent to the current target: it is the
-    /// first one, or the application trusts all.
+    /// True if the credentials of the options, and custom `Authorization` and `Cookie` lines, may
+    /// be sent to the current target: it is the first one, or the application trusts all.
     pub(crate) fn trusts_host(&self, options: &EasyOptions) -> bool {
         let (target, first) = (&self.target, &self.first);
         let is_first = self.has_first_host()
@@ -174,7 +174,7 @@ impl EasyTransfer {
     }
 }
 
-/// What the requests of a transfer have in common.
+/// State that the requests of a transfer share.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     /// `CURLOPT_RESUME_FROM`: the body was moved to its place.

@@ -1,4 +1,4 @@
-//! What is not built in, and so refused.
+//! Features that are not built in, and so refused.
 
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;

@@ -72,7 +72,7 @@ impl Multi {
         }
     }
 
-    /// Updates a transfer, which ends if the callback demands that, or if it is too slow.
+    /// Updates a transfer, which ends if the callback requires it, or if it is too slow.
     pub(crate) fn update_or_finish(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
         if !easy.membership.is_updated.get() || easy.with_state(|state| state.transfer.is_none()) {
             return;
@@ -92,7 +92,7 @@ impl Multi {
     /// Reports the progress of a transfer. `has_ended`: the request has ended.
     ///
     /// # Errors
-    /// The callback demands the end.
+    /// The callback requires the end.
     pub(crate) fn update(
         &self,
         easy: &Easy,
@@ -180,7 +180,7 @@ impl Multi {
     }
 }
 
-/// What is known of the current request.
+/// Counts of the current request.
 fn counts(state: &EasyState) -> ProgressCounts {
     let known = |size: i64| Some(size).filter(|size| *size >= 0);
     ProgressCounts {

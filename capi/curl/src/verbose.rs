@@ -44,7 +44,7 @@ impl Multi {
     pub(crate) fn report_failure(&self, easy: &Rc<Easy>, failure: &Failure, border: &dyn CBorder) {
         let text = &failure.text[..];
         if text.is_empty() {
-            return; // the code says it all
+            return; // there is no text besides that of the code
         }
         let buffer = easy.pointer(OptionId::ERRORBUFFER);
         if !buffer.is_null() {

@@ -307,7 +307,7 @@ fn is_raw(state: &EasyState) -> bool {
 
 /// `CURLWS_RAW_MODE`.
 const RAW_MODE: i64 = 1;
-/// What one call receives at most.
+/// The most bytes that one call receives.
 const RECEIVE_SIZE: usize = 16 * 1024;
 /// `CURLOPT_UPLOAD_BUFFERSIZE` by default.
 const UPLOAD_SIZE: usize = 64 * 1024;

@@ -26,17 +26,17 @@ pub mod method {
 /// The choice for a server or a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuthChoice {
-    /// What the application permits.
+    /// The methods that the application permits.
     pub wanted: u32,
-    /// What is used. Several bits before the first response mean that nothing is sent.
+    /// The methods in use. Several bits before the first response mean that nothing is sent.
     pub picked: u32,
-    /// What the response offers.
+    /// The methods that the response offers.
     pub offered: u32,
     /// All that responses have offered: `CURLINFO_HTTPAUTH_AVAIL`.
     pub available: u32,
 }
 
-/// What became of a field with challenges.
+/// Result of a field with challenges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChallengeInput {
     /// The credentials were refused, or a challenge is invalid: no other attempt.

@@ -13,7 +13,7 @@ use crate::text::Reader;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadDigest;
 
-/// What a proof covers.
+/// The request that a proof covers.
 #[derive(Clone, Copy, Debug)]
 pub struct DigestRequest<'a> {
     /// The method.

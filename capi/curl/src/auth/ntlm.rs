@@ -21,7 +21,7 @@ pub struct NtlmChallenge {
     target_info: Vec<u8>,
 }
 
-/// What the answer needs besides the challenge.
+/// The input of the response besides the challenge.
 #[derive(Clone, Copy, Debug)]
 pub struct NtlmLogin<'a> {
     /// With a domain before a backslash or slash, if there is one.

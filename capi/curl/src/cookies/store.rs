@@ -22,7 +22,7 @@ pub struct CookieEngine {
     last_stored: Option<(usize, usize)>,
 }
 
-/// What became of a cookie.
+/// Result of adding a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddedCookie {
     /// It is new.
