@@ -107,7 +107,7 @@ impl Multi {
     }
 
     /// Notes an event of a connection that the application uses. False if it is of another one.
-    pub(crate) fn note_own_event(
+    pub(crate) fn take_connect_only_event(
         &self,
         easy: &Easy,
         id: TransferId,
@@ -133,7 +133,7 @@ impl Multi {
 
     /// Closes the connection of a handle that leaves a multi handle of the application. That of
     /// `curl_easy_perform` keeps it.
-    pub(crate) fn close_own_connection(&self, easy: &Easy) {
+    pub(crate) fn close_connect_only(&self, easy: &Easy) {
         let is_private =
             easy.private.borrow().as_ref().is_some_and(|it| std::ptr::eq(Rc::as_ptr(it), self));
         if is_private {
@@ -164,7 +164,7 @@ impl Multi {
         let events = reactor.engine.application_mut().take(id);
         drop(reactor);
         for event in events {
-            self.note_own_event(easy, id, &mut Some(event));
+            self.take_connect_only_event(easy, id, &mut Some(event));
         }
     }
 
@@ -206,7 +206,7 @@ impl Easy {
     /// # Errors
     /// There is no such connection, it has no room now, or it fails.
     pub fn send(self: &Rc<Self>, bytes: &[u8], border: &dyn CBorder) -> Result<usize, CurlCode> {
-        let (multi, id, socket, has_tls) = self.own_connection(border)?;
+        let (multi, id, socket, has_tls) = self.connect_only_connection(border)?;
         if has_tls {
             if self.ended().is_some() {
                 return Err(CurlCode::SendError);
@@ -241,7 +241,7 @@ impl Easy {
         buffer: &mut [u8],
         border: &dyn CBorder,
     ) -> Result<usize, CurlCode> {
-        let (multi, id, socket, has_tls) = self.own_connection(border)?;
+        let (multi, id, socket, has_tls) = self.connect_only_connection(border)?;
         let is_empty = |easy: &Self| {
             let state = easy.state.borrow();
             state.connection.as_ref().is_none_or(|own| own.received.is_empty())
@@ -299,7 +299,7 @@ impl Easy {
         self.state.borrow().connection.as_ref()?.ended.clone()
     }
 
-    fn own_connection(
+    fn connect_only_connection(
         self: &Rc<Self>,
         border: &dyn CBorder,
     ) -> Result<(Rc<Multi>, TransferId, SocketId, bool), CurlCode> {

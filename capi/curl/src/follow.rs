@@ -58,7 +58,7 @@ pub(crate) fn follow(state: &mut EasyState) -> Result<bool, Failure> {
             transfer.method = b"GET"[..].into();
         }
     }
-    let next = state.secured(Rc::new(next))?;
+    let next = state.apply_hsts(Rc::new(next))?;
     if let Some(transfer) = &mut state.transfer {
         state.request.url = Arc::clone(&next.url);
         transfer.target = next;

@@ -61,7 +61,7 @@ impl Multi {
             };
             refuse_unsupported(&state.options)?;
             line_ends::refuse_in_options(&state.options.values)?;
-            let target = state.secured(Rc::new(target?))?;
+            let target = state.apply_hsts(Rc::new(target?))?;
             state.begin_transfer(target);
             Ok(())
         })
@@ -271,7 +271,7 @@ impl Multi {
             Ok(()) => result,
         };
         match is_held {
-            true => self.note_held(easy),
+            true => self.watch_held(easy),
             false => self.follow_or_finish(easy, result, border),
         }
     }

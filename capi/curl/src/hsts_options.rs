@@ -44,7 +44,7 @@ impl EasyState {
     ///
     /// # Errors
     /// The URL with HTTPS is invalid.
-    pub(crate) fn secured(&mut self, target: Rc<HopTarget>) -> Result<Rc<HopTarget>, Failure> {
+    pub(crate) fn apply_hsts(&mut self, target: Rc<HopTarget>) -> Result<Rc<HopTarget>, Failure> {
         if target.is_secure || target.is_websocket {
             return Ok(target);
         }
@@ -95,7 +95,8 @@ impl Easy {
         });
     }
 
-    /// Adds the hosts that `CURLOPT_HSTSREADFUNCTION` returns.
+    /// Adds the hosts that `CURLOPT_HSTSREADFUNCTION` returns. It is called outside of
+    /// `Multi::call`: libcurl does not refuse functions in it, so they may change all state.
     ///
     /// # Errors
     /// The callback fails, or returns no name.

@@ -107,7 +107,7 @@ impl Multi {
         self.check_usable()?;
         let _watch = self.watch_panics();
         self.detach(easy);
-        self.close_own_connection(easy);
+        self.close_connect_only(easy);
         self.forget_pending(easy);
         self.resumed.borrow_mut().retain(|it| !Rc::ptr_eq(it, easy));
         if easy.membership.has_message.take() {
@@ -230,7 +230,7 @@ impl Multi {
             if let Some((id, event)) = next {
                 if let Some(easy) = self.easy_of(id) {
                     let mut event = Some(event);
-                    if !self.note_own_event(&easy, id, &mut event)
+                    if !self.take_connect_only_event(&easy, id, &mut event)
                         && let Some(event) = event
                     {
                         if matches!(event, HopEvent::Done(_)) {
@@ -302,7 +302,7 @@ impl Multi {
         let mut has_started = false;
         while let Some(easy) = self.pop_pending() {
             has_started = true;
-            match self.begin_or_go_on(&easy, border) {
+            match self.start_next_request(&easy, border) {
                 Ok(()) => self.update_or_finish(&easy, border),
                 Err(failure) => self.finish(&easy, Err(failure), border),
             }
@@ -311,7 +311,7 @@ impl Multi {
     }
 
     /// The first request of a transfer, or the next one.
-    fn begin_or_go_on(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
+    fn start_next_request(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
         if !easy.with_state(|state| state.transfer.is_some()) {
             if self.begin_prepared(easy, border) {
                 self.note_updated(easy);

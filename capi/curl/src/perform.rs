@@ -113,7 +113,8 @@ impl Easy {
         }
         let _watch = multi.watch_panics();
         let resumed = multi.resume(self, border);
-        let _ = multi.report(border); // the end that a callback requires is reported at the next action
+        // The end that a callback requires is reported at the next action.
+        let _ = multi.report(border);
         resumed
     }
 }

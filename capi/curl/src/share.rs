@@ -113,7 +113,8 @@ impl DataShare {
         self.kinds.load(Ordering::Acquire) & bit(kind as i32) != 0
     }
 
-    /// Calls the application's lock function, if handles share this.
+    /// Calls the application's lock function, if handles share this. As in libcurl, functions are
+    /// not refused in it: after the call all state may have changed.
     pub(crate) fn lock(&self, kind: SharedKind, easy: CPointer, border: &dyn CBorder) {
         if self.has(kind) {
             border.lock(self.lock_call(&self.lock_function), easy, kind);

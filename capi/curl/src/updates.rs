@@ -36,7 +36,7 @@ impl Multi {
 
     /// The exchange has ended while the application has paused: from now on its timeout is checked
     /// here.
-    pub(crate) fn note_held(&self, easy: &Rc<Easy>) {
+    pub(crate) fn watch_held(&self, easy: &Rc<Easy>) {
         self.forget_updated(easy);
         self.list_updated(easy);
     }
