@@ -5,9 +5,9 @@
  * the alarm survives exec, and ends the program without a second process. CURL_TESTS_PRELOAD is a
  * library to preload into the tool.
  *
- * With CURL_TESTS_REPORTS, a directory, memory errors are reported there, in files for each process:
- * by the AddressSanitizer of the library, whose runtime CURL_TESTS_SANITIZER is and has to be loaded
- * first; without that, by valgrind, in which the program runs. */
+ * With CURL_TESTS_REPORTS, a directory, memory errors are reported there, in files for each
+ * process: by the AddressSanitizer of the library, whose runtime CURL_TESTS_SANITIZER is and has to
+ * be loaded first; without that, by valgrind, in which the program runs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

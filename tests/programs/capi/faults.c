@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
-/* Servers that break the rules,
-        and limits that are reached: results of transfers to servers of this
- * program, each of which sends given bytes. Every case runs in a process of its own. With the
+/* Servers that break the rules, and limits that are reached: results of transfers to servers of
+ * this program, each of which sends given bytes. Every case runs in a process of its own. With the
  * argument "poisoning" only that case runs: there libcurl uses bytes behind a response. */
 
 #define CURL_DISABLE_DEPRECATION
@@ -551,12 +550,12 @@ static void names(void)
 /* Content codings: broken, stacked, of unknown names. */
 static void codings(void)
 {
-    static const char *heads[] = {"gzip", "deflate", "br", "zstd", 
+    static const char *heads[] = {"gzip", "deflate", "br", "zstd",
                                   "gzip, gzip, gzip, gzip, gzip, gzip", "x-gzip",
                                   "unknown", "identity", "gzip, identity", "none", ""};
-    static const unsigned char gzip[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48, 0xcd,
-            0xc9, 0xc9, 0xe7, 2, 0,
-                                         0x20, 0x30, 0x3a, 0x36, 6, 0, 0, 0};
+    static const unsigned char gzip[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48,
+                                         0xcd, 0xc9, 0xc9, 0xe7, 2, 0, 0x20, 0x30, 0x3a, 0x36,
+                                         6, 0, 0, 0};
     static struct script given;
     start_server(&given);
     for (size_t at = 0; at < sizeof(heads) / sizeof(*heads); at++)

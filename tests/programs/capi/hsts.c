@@ -44,7 +44,8 @@ static CURLSTScode give(CURL *easy, struct curl_hstsentry *entry, void *user)
   return CURLSTS_OK;
 }
 
-static CURLSTScode take(CURL *easy, struct curl_hstsentry *entry, struct curl_index *index, void *user)
+static CURLSTScode take(CURL *easy, struct curl_hstsentry *entry, struct curl_index *index,
+                        void *user)
 {
   (void)easy;
   printf("write %d of %d: %s %d %d %s\n", (int)index->index, (int)index->total, entry->name,
@@ -77,7 +78,8 @@ static void perform(CURL *easy, const char *url)
 static void files(void)
 {
   CURL *easy = curl_easy_init();
-  store(".sub.localhost \"20370320 01:02:03\"\none.localhost \"unlimited\"\nold.localhost \"20100101 00:00:00\"\n");
+  store(".sub.localhost \"20370320 01:02:03\"\none.localhost \"unlimited\"\n"
+        "old.localhost \"20100101 00:00:00\"\n");
   printf("%d\n", curl_easy_setopt(easy, CURLOPT_HSTS, cache));
   perform(easy, "http://one.localhost:1/a");
   perform(easy, "http://x.sub.localhost/b?c#d");

@@ -56,9 +56,7 @@ static void null_easy(void)
     printf("pause %d\n", curl_easy_pause(NULL, 0));
     printf("upkeep %d\n", curl_easy_upkeep(NULL));
     printf("header %d\n", curl_easy_header(NULL, "a", 0, CURLH_HEADER, -1, &header));
-    
     printf("escape -1 %d\n", curl_easy_escape(NULL, "a b", -1) == NULL);
-    
     printf("unescape -1 %d\n", curl_easy_unescape(NULL, "a", -1, NULL) == NULL);
     printf("strerror %s, %s\n", curl_easy_strerror((CURLcode)-1),
             curl_easy_strerror((CURLcode)9999));

@@ -2,7 +2,8 @@
 #include <curl/curl.h>
 #include <stdio.h>
 
-static const char *const kinds[] = {"none", "share", "cookie", "dns", "tls", "connect", "psl", "hsts"};
+static const char *const kinds[] = {"none", "share",   "cookie", "dns",
+                                    "tls",  "connect", "psl",    "hsts"};
 
 static void lock(CURL *handle, curl_lock_data data, curl_lock_access access, void *user)
 {

@@ -4,7 +4,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-static const char *const kinds[] = {"none", "share", "cookie", "dns", "tls", "connect", "psl", "hsts"};
+static const char *const kinds[] = {"none", "share",   "cookie", "dns",
+                                    "tls",  "connect", "psl",    "hsts"};
 
 static void lock(CURL *handle, curl_lock_data data, curl_lock_access access, void *user)
 {

@@ -100,7 +100,8 @@ static size_t print_frame(char *bytes, size_t size, size_t count, void *user) {
   if (!frame) {
     if (frames++ == 0) {
       size_t sent = 0;
-      printf("raw %02x %02x '%.*s'\n", (unsigned char)bytes[0], (unsigned char)bytes[1], 5, bytes + 2);
+      printf("raw %02x %02x '%.*s'\n", (unsigned char)bytes[0], (unsigned char)bytes[1], 5,
+         bytes + 2);
       /* A PONG, masked with 0. */
       CURLcode code = curl_ws_send(user, "\x8a\x80\0\0\0\0", 6, &sent, 0, 0);
       printf("sent %d %d\n", code, (int)sent);
