@@ -1,8 +1,8 @@
 //! Connections that NTLM authenticates: each belongs to one login, and to one transfer at a time.
 //!
 //! A lane is the NTLM state of a connection. Its name is part of the connection's key, so that no
-//! other transfer gets it between the messages of an authentication. A later transfer with the same login
-//! uses a free lane, and with it the authenticated connection.
+//! other transfer gets it between the messages of an authentication. A later transfer with the same
+//! login uses a free lane, and with it the authenticated connection.
 
 use std::cell::RefCell;
 use std::rc::Rc;
