@@ -12,7 +12,7 @@ use crate::code::CurlCode;
 use crate::document::{BodyVerdict, DocumentFacts, is_beyond_end, retry_after};
 use crate::easy_options::{EasyOptions, RequestKind};
 use crate::events::ReceivedHead;
-use crate::failure::Failure;
+use crate::failure::{Failure, UNREAD_CHUNKS};
 use crate::handles::{Easy, EasyState, Multi};
 use crate::header_list::HeaderOrigin;
 use crate::hop_auth::{is_final, read_challenges, repeats};
@@ -227,7 +227,7 @@ impl Multi {
             }
         });
         delivered.map_err(|failure| match is_chunked && failure.text.is_empty() {
-            true => Failure::new(failure.code, "Failed reading the chunked-encoded stream"),
+            true => Failure::new(failure.code, UNREAD_CHUNKS),
             false => failure,
         })
     }

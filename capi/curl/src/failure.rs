@@ -195,12 +195,11 @@ fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
             Failure::new(CurlCode::WeirdServerReply, "Invalid Content-Length: value")
         }
         PeerError::LineTooLong => Failure::new(CurlCode::OutOfMemory, ""),
-        PeerError::BadField | PeerError::BadTrailer => {
-            Failure::new(CurlCode::BadFunctionArgument, "")
-        }
-        PeerError::BadChunk => {
-            Failure::new(CurlCode::RecvError, "Failed reading the chunked-encoded stream")
-        }
+        PeerError::BadField => Failure::new(CurlCode::BadFunctionArgument, ""),
+        PeerError::BadTrailer => Failure::new(CurlCode::BadFunctionArgument, UNREAD_CHUNKS),
+        PeerError::BadChunk => broken_chunk("Malformed encoding found"),
+        PeerError::MissingChunkSize => broken_chunk("Illegal or missing hexadecimal sequence"),
+        PeerError::LongChunkSize => broken_chunk("Too long hexadecimal number"),
         PeerError::HeadTooLarge => Failure::of_large_heads(heads, LIBCURL_HEADS_SIZE_MAX.into()),
         PeerError::Http2Stream(code) => {
             let text = format!("HTTP/2 stream was not closed cleanly: {code}");
@@ -209,6 +208,10 @@ fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
         PeerError::Http2(code) => Failure::new(CurlCode::Http2, code.to_string()),
         error => Failure::new(CurlCode::RecvError, error.to_string()),
     }
+}
+
+fn broken_chunk(text: &str) -> Failure {
+    Failure::new(CurlCode::RecvError, format!("{text} in chunked-encoding"))
 }
 
 /// The version of a status line, in the form `major.minor`, if it has one digit for each.
@@ -265,6 +268,9 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
         None => text,
     }
 }
+
+/// The text of failures to deliver what chunks or trailers contain.
+pub(crate) const UNREAD_CHUNKS: &str = "Failed reading the chunked-encoded stream";
 
 #[cfg(test)]
 mod tests {

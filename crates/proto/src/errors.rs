@@ -36,6 +36,10 @@ pub enum PeerError {
     UnknownExpectation,
     /// The chunked framing is broken, or its extensions are too long (§7.1).
     BadChunk,
+    /// By the rules of libcurl: a chunk size has no digit, or exceeds 63 bits.
+    MissingChunkSize,
+    /// By the rules of libcurl: a chunk size has too many digits.
+    LongChunkSize,
     /// A trailer field that the grammar or our limits do not allow (§7.1.2).
     BadTrailer,
     /// The connection ended inside a message (§8).
@@ -108,6 +112,8 @@ impl fmt::Display for PeerError {
             Self::UnknownTransferCoding => "the transfer coding is not implemented",
             Self::UnknownExpectation => "the expectation is not supported",
             Self::BadChunk => "the chunked framing is malformed",
+            Self::MissingChunkSize => "a chunk size is missing or too large",
+            Self::LongChunkSize => "a chunk size has too many digits",
             Self::BadTrailer => "a trailer field is malformed",
             Self::UnexpectedEof => "the connection ended inside a message",
             Self::BodyTooShort => "the body is shorter than its Content-Length",

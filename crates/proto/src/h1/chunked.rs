@@ -168,14 +168,20 @@ impl Decoder {
         match (self.state, byte) {
             (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
-                let size = size.ok_or(PeerError::BadChunk)? + u64::from(HEX[usize::from(byte)]);
+                let too_long =
+                    if is_libcurl { PeerError::LongChunkSize } else { PeerError::BadChunk };
+                let size = size.ok_or(too_long)? + u64::from(HEX[usize::from(byte)]);
                 Ok(ChunkState::Size { size, digits: digits + 1 })
+            }
+            (ChunkState::Size { size, digits }, _)
+                if is_libcurl && (digits == 0 || i64::try_from(size).is_err()) =>
+            {
+                Err(PeerError::MissingChunkSize)
             }
             (ChunkState::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
             (ChunkState::Size { size, .. } | ChunkState::SizeLf { size }, _) if is_libcurl => {
                 match byte {
-                    b'\n' if i64::try_from(size).is_ok() => Ok(after_size(size)),
-                    b'\n' => Err(PeerError::BadChunk),
+                    b'\n' => Ok(after_size(size)),
                     _ => Ok(ChunkState::SizeLf { size }), // anything up to the line end
                 }
             }
@@ -342,6 +348,23 @@ mod tests {
         );
         assert_eq!(decode(b"ffffffffffffffff\r\nx"), Ok(None));
         assert_eq!(decode(b"00000000000000001\r\nx"), Err(PeerError::BadChunk));
+    }
+
+    /// Recorded from libcurl 7.88.1.
+    #[test]
+    fn faults_of_sizes_are_distinguished_by_the_rules_of_libcurl() {
+        let profile = Leniency::LIBCURL;
+        for (body, fault) in [
+            (&b"\r\n"[..], PeerError::MissingChunkSize),
+            (b"g", PeerError::MissingChunkSize),
+            (b"8000000000000000;", PeerError::MissingChunkSize),
+            (b"00000000000000001", PeerError::LongChunkSize),
+        ] {
+            assert_eq!(Decoder::new().advance(body, profile), Err(fault), "{body:?}");
+        }
+        let mut decoder = Decoder::new();
+        let largest = b"7fffffffffffffff\r\nx";
+        assert_eq!(decoder.advance(largest, profile), Ok((18, ChunkPart::Data(i64::MAX as u64))));
     }
 
     #[test]

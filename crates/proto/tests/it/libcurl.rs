@@ -155,7 +155,10 @@ impl LibcurlOutcome {
             PeerError::UnexpectedEof => 52,
             PeerError::LineTooLong => 27,
             PeerError::BadField | PeerError::BadTrailer => 43,
-            PeerError::BadChunk | PeerError::HeadTooLarge => 56,
+            PeerError::BadChunk
+            | PeerError::MissingChunkSize
+            | PeerError::LongChunkSize
+            | PeerError::HeadTooLarge => 56,
             other => panic!("{other:?}"),
         });
     }
