@@ -112,13 +112,11 @@ impl Decoder {
                 ChunkState::Data { left } => return Ok((at, ChunkPart::Data(*left))),
                 ChunkState::Trailers(scan) => {
                     let bytes = &bytes[at..];
-                    let end = match leniency.has(Leniency::LIBCURL) {
-                        true => {
-                            let (size_max, len_max) = (LIBCURL_TRAILERS_SIZE_MAX, u8::MAX);
-                            scan.advance(bytes, size_max, len_max, Leniency::BARE_LF)
-                        }
-                        false => scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency),
+                    let (size_max, len_max, leniency) = match leniency.has(Leniency::LIBCURL) {
+                        true => (LIBCURL_TRAILERS_SIZE_MAX, None, Leniency::BARE_LF),
+                        false => (TRAILERS_SIZE_MAX, Some(TRAILERS_LEN_MAX), leniency),
                     };
+                    let end = scan.advance(bytes, size_max, len_max, leniency);
                     let end = end.map_err(|_| PeerError::BadTrailer)?;
                     return Ok((at, end.map_or(ChunkPart::Nothing, ChunkPart::Trailers)));
                 }

@@ -43,12 +43,12 @@ impl Scan {
     pub(super) const FRESH: Self = Self { at: 0, line: 0, lines: 0 };
 
     /// Examines the new part of `bytes`. Returns the length of the section once its blank line has
-    /// arrived.
+    /// arrived. `lines_max` of `None`: only the size is limited.
     pub(super) fn advance(
         &mut self,
         bytes: &[u8],
         size_max: usize,
-        lines_max: u8,
+        lines_max: Option<u8>,
         leniency: Leniency,
     ) -> Result<Option<usize>, ScanError> {
         let seen = &bytes[..bytes.len().min(size_max)];
@@ -63,10 +63,10 @@ impl Scan {
             if matches!(line, b"" | b"\r") {
                 return Ok(Some(end + 1));
             }
-            if self.lines == lines_max {
+            if lines_max == Some(self.lines) {
                 return Err(ScanError::TooManyLines);
             }
-            self.lines += 1;
+            self.lines = self.lines.saturating_add(1);
             self.line = narrow(end + 1);
         }
         if bytes.len() > seen.len() {
@@ -101,11 +101,13 @@ pub(super) fn head_end(
 ) -> Result<Option<usize>, PeerError> {
     let in_start_line = scan.line == 0;
     let end =
-        scan.advance(bytes, HEAD_SIZE_MAX, LINES_MAX, leniency).map_err(|error| match error {
-            ScanError::BareLf => PeerError::BadField,
-            ScanError::TooManyLines => PeerError::TooManyFields,
-            ScanError::TooLarge => PeerError::HeadTooLarge,
-        });
+        scan.advance(bytes, HEAD_SIZE_MAX, Some(LINES_MAX), leniency).map_err(
+            |error| match error {
+                ScanError::BareLf => PeerError::BadField,
+                ScanError::TooManyLines => PeerError::TooManyFields,
+                ScanError::TooLarge => PeerError::HeadTooLarge,
+            },
+        );
     if in_start_line && !matches!(end, Ok(Some(_))) {
         let is_partial = scan.line == 0 && end.is_ok();
         let line_end = if is_partial { None } else { memchr::memchr(b'\n', bytes) };
