@@ -54,13 +54,16 @@ impl Multi {
             false if transfer.route.http.is_some() => (proxy_tls, None),
             false => (self.target_tls(state)?, None),
         };
-        let unix_socket = values.bytes(Id::UNIX_SOCKET_PATH);
         let leniency = match values.is_on(Id::HTTP09_ALLOWED) {
             true => Leniency::HTTP_09,
             false => Leniency::strict(),
         };
         refuse_hidden_header(transfer, values)?;
         let options = socket_options(values, transfer.target.zone.as_deref());
+        let leniency = match values.is_on(Id::IGNORE_CONTENT_LENGTH) {
+            true => leniency.with(Leniency::IGNORED_LENGTH),
+            false => leniency,
+        };
         Ok(Options {
             cookies: false,
             idle_timeout: None,
@@ -87,7 +90,7 @@ impl Multi {
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls,
             protocol,
-            unix_socket: unix_socket.map(|path| PathBuf::from(OsStr::from_bytes(path))),
+            unix_socket: unix_socket(values),
             leniency,
             profile: ResponseProfile::Libcurl,
             ..options
@@ -98,6 +101,19 @@ impl Multi {
     fn target_tls(&self, state: &EasyState) -> Result<Option<ClientTls>, Failure> {
         let transfer = state.transfer.as_ref().expect("its request is being started");
         transfer.target.is_secure.then(|| self.tls(state, TlsRole::Server)).transpose()
+    }
+}
+
+/// `CURLOPT_UNIX_SOCKET_PATH`, or `CURLOPT_ABSTRACT_UNIX_SOCKET` behind an `@`. A path that begins
+/// with that character is no abstract name.
+fn unix_socket(values: &OptionValues) -> Option<PathBuf> {
+    let path = |prefix: &[u8], name: &[u8]| {
+        PathBuf::from(OsStr::from_bytes(&[prefix, name].concat()).to_owned())
+    };
+    match (values.bytes(Id::ABSTRACT_UNIX_SOCKET), values.bytes(Id::UNIX_SOCKET_PATH)) {
+        (Some(name), _) => Some(path(b"@", name)),
+        (None, Some(name)) if name.starts_with(b"@") => Some(path(b"./", name)),
+        (None, name) => name.map(|name| path(b"", name)),
     }
 }
 

@@ -137,6 +137,9 @@ impl EasyOptions {
             Id::TLSAUTH_TYPE if text.is_some_and(|text| !text.eq_ignore_ascii_case(b"SRP")) => {
                 return Err(CurlCode::BadFunctionArgument);
             }
+            // The last one counts.
+            Id::UNIX_SOCKET_PATH => self.values.unset(Id::ABSTRACT_UNIX_SOCKET),
+            Id::ABSTRACT_UNIX_SOCKET => self.values.unset(Id::UNIX_SOCKET_PATH),
             Id::USERPWD => self.set_login(text, Id::USERNAME, Id::PASSWORD),
             Id::PROXYUSERPWD => self.set_login(text, Id::PROXYUSERNAME, Id::PROXYPASSWORD),
             Id::AWS_SIGV4 if text.is_some() => {

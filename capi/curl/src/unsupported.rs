@@ -35,7 +35,6 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         ),
         (is_engine(Id::PROXY_SSLKEYTYPE), "engines are not built in for CURLOPT_PROXY_SSLKEYTYPE"),
         (has(Id::DOH_URL), "CURLOPT_DOH_URL is not built in"),
-        (has(Id::ABSTRACT_UNIX_SOCKET), "CURLOPT_ABSTRACT_UNIX_SOCKET is not built in"),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(Failure::new(CurlCode::NotBuiltIn, text)),

@@ -311,6 +311,14 @@ fn outages_have_the_results_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// `CURLOPT_ABSTRACT_UNIX_SOCKET`, and `CURLOPT_IGNORE_CONTENT_LENGTH` with bodies and without.
+#[test]
+fn options_of_connections_and_bodies_work_as_in_libcurl() {
+    let [original, ours] = both("options", &[]);
+    assert!(original.contains("[hello]ignored length: 0, length -1\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// libcurl returns them as the response to the next request.
 #[test]
 fn bytes_behind_a_response_are_not_used() {

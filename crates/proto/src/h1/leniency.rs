@@ -19,7 +19,7 @@ use std::fmt;
 /// assert_eq!(Leniency::default(), Leniency::strict());
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Leniency(u8);
+pub struct Leniency(u16);
 
 impl Leniency {
     /// A line that begins with a blank continues the field before it (`obs-fold`, RFC 9112 §5.2):
@@ -42,6 +42,10 @@ impl Leniency {
     /// to the end of the connection, with status 200 and without fields. Not to HEAD and CONNECT.
     pub const HTTP_09: Self = Self(1 << 6);
 
+    /// By the rules of [`ResponseProfile::Libcurl`]: `Content-Length` is ignored, and a body that
+    /// is not chunked ends with the connection.
+    pub const IGNORED_LENGTH: Self = Self(1 << 8);
+
     /// The rules of [`ResponseProfile::Libcurl`], which only clients have.
     pub(super) const LIBCURL: Self = Self(1 << 7);
 
@@ -50,7 +54,7 @@ impl Leniency {
         Self(0)
     }
 
-    /// Everything but [`Leniency::HTTP_09`]: for user agents.
+    /// Everything but [`Leniency::HTTP_09`] and [`Leniency::IGNORED_LENGTH`]: for user agents.
     pub const fn lenient() -> Self {
         Self(Self::HTTP_09.0 - 1)
     }
@@ -85,7 +89,7 @@ pub enum ResponseProfile {
     #[default]
     Grammar,
     /// Those of libcurl 7.88, for programs that depend on them. Of the leniency only
-    /// [`Leniency::HTTP_09`] counts.
+    /// [`Leniency::HTTP_09`] and [`Leniency::IGNORED_LENGTH`] count.
     ///
     /// A head may have any number of fields, in lines of up to [`super::LIBCURL_LINE_SIZE_MAX`]
     /// bytes, and [`super::LIBCURL_HEADS_SIZE_MAX`] bytes with all interim heads. Lines end with LF
@@ -106,7 +110,7 @@ impl fmt::Debug for Leniency {
     }
 }
 
-const NAMES: [(Leniency, &str); 7] = [
+const NAMES: [(Leniency, &str); 8] = [
     (Leniency::FOLDED_FIELDS, "folded fields"),
     (Leniency::BARE_LF, "bare LF"),
     (Leniency::CHUNK_BLANKS, "chunk blanks"),
@@ -114,6 +118,7 @@ const NAMES: [(Leniency, &str); 7] = [
     (Leniency::CODING_IN_HTTP10, "coding in HTTP/1.0"),
     (Leniency::REPEATED_LENGTH, "repeated length"),
     (Leniency::HTTP_09, "HTTP/0.9"),
+    (Leniency::IGNORED_LENGTH, "ignored length"),
 ];
 
 /// A section of lines, which decides how many of them cannot be folded.
@@ -184,8 +189,9 @@ mod tests {
             assert!(!all.has(*one), "{one:?}");
             all.with(*one)
         });
-        assert_eq!(all, Leniency::lenient().with(Leniency::HTTP_09));
-        assert!(!Leniency::lenient().has(Leniency::HTTP_09));
+        let others = Leniency::HTTP_09.with(Leniency::IGNORED_LENGTH);
+        assert_eq!(all, Leniency::lenient().with(others));
+        assert_eq!(Leniency::lenient().without(others), Leniency::lenient());
         assert_eq!(format!("{:?}", Leniency::BARE_LF), r#"Leniency{"bare LF"}"#);
     }
 

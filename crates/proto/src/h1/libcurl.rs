@@ -34,14 +34,24 @@ pub(super) fn is_plain(head: &[u8], line: StatusLine, fields: &Fields) -> bool {
     framed && line.status != 101 && matches!(&head[..8], b"HTTP/1.1" | b"HTTP/1.0")
 }
 
+/// What the judgement of a head depends on, besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judging {
+    pub(super) has_eof: bool,
+    /// Bytes of earlier heads of the exchange.
+    pub(super) earlier: u32,
+    /// `Content-Length` has no meaning.
+    pub(super) ignores_length: bool,
+}
+
 /// Judges the lines that have arrived since the last call. `judged` counts the bytes of the sound
-/// ones, and `earlier` those of earlier heads of the exchange.
+/// ones.
 pub(super) fn judge(
     bytes: &[u8],
-    has_eof: bool,
-    earlier: u32,
+    judging: Judging,
     judged: &mut u32,
 ) -> Result<LibcurlSection, PeerError> {
+    let Judging { has_eof, earlier, ignores_length } = judging;
     if *judged == 0 {
         let seen = bytes.len().min(HTTP.len());
         if !bytes[..seen].eq_ignore_ascii_case(&HTTP[..seen]) {
@@ -50,10 +60,24 @@ pub(super) fn judge(
     }
     let begin = *judged as usize;
     let mut start = begin;
+    let first = memchr::memchr(b'\n', bytes).map_or(0, |end| end + 1);
+    // It is known once the first line has been judged, and needed for few lines.
+    let mut may_have_length = None;
     for end in memchr::memchr_iter(b'\n', &bytes[begin..]).map(|at| begin + at) {
         let line = &bytes[start..=end];
         let is_last = start > 0 && is_end(line);
-        judge_line(bytes, start, line)?;
+        let place = match start {
+            0 => LinePlace::Status,
+            _ if start == first => LinePlace::First,
+            _ => LinePlace::Other,
+        };
+        judge_line(line, place)?;
+        if let Some(value) = value_of(line, b"content-length:").filter(|_| !ignores_length) {
+            let may_have = *may_have_length.get_or_insert_with(|| !is_bodiless(bytes));
+            if may_have && number(value) == LengthValue::Invalid {
+                return Err(PeerError::BadLength);
+            }
+        }
         start = end + 1;
         *judged = u32::try_from(start).expect("heads are limited to less than 4 GiB");
         if earlier.saturating_add(*judged) > LIBCURL_HEADS_SIZE_MAX {
@@ -85,12 +109,21 @@ fn is_end(line: &[u8]) -> bool {
     matches!(line.first(), Some(b'\r' | b'\n'))
 }
 
-/// Judges the line of a head that begins at `start`.
-fn judge_line(head: &[u8], start: usize, line: &[u8]) -> Result<(), PeerError> {
+/// Where in a head a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinePlace {
+    Status,
+    /// The first field: there is none before it to be continued.
+    First,
+    Other,
+}
+
+/// Judges a line, but for its length.
+fn judge_line(line: &[u8], place: LinePlace) -> Result<(), PeerError> {
     if line.len() > LIBCURL_LINE_SIZE_MAX {
         return Err(PeerError::LineTooLong);
     }
-    if start == 0 {
+    if place == LinePlace::Status {
         status_line(line)?;
     } else if is_end(line) {
         return Ok(());
@@ -98,23 +131,17 @@ fn judge_line(head: &[u8], start: usize, line: &[u8]) -> Result<(), PeerError> {
     if memchr::memchr(0, line).is_some() {
         return Err(PeerError::NulInHead);
     }
-    if start == 0 {
+    if place == LinePlace::Status {
         return Ok(());
     }
     let is_folded = matches!(line.first(), Some(b' ' | b'\t'));
-    let is_first = memchr::memchr(b'\n', head).is_some_and(|end| end + 1 == start);
+    let is_first = place == LinePlace::First;
     let has_colon = memchr::memchr(b':', line).is_some();
     match (is_folded, is_first) {
-        (true, false) => return Ok(()),
-        (_, _) if !has_colon => return Err(PeerError::MissingColon),
-        (true, true) => return Err(PeerError::BadField), // it continues no field
-        (false, _) => {}
-    }
-    match value_of(line, b"content-length:") {
-        Some(value) if !is_bodiless(head) && number(value) == LengthValue::Invalid => {
-            Err(PeerError::BadLength)
-        }
-        _ => Ok(()),
+        (true, false) => Ok(()),
+        (_, _) if !has_colon => Err(PeerError::MissingColon),
+        (true, true) => Err(PeerError::BadField), // it continues no field
+        (false, _) => Ok(()),
     }
 }
 
@@ -198,7 +225,13 @@ fn number(value: &[u8]) -> LengthValue {
 }
 
 /// Collects the fields of a head whose lines are sound into the scratch, and their facts.
-pub(super) fn decode(head: &[u8], scratch: &mut Scratch, fields: &mut Fields) -> StatusLine {
+/// `ignores_length`: `Content-Length` has no meaning.
+pub(super) fn decode(
+    head: &[u8],
+    ignores_length: bool,
+    scratch: &mut Scratch,
+    fields: &mut Fields,
+) -> StatusLine {
     let first = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
     let (status, version) = status_line(&head[..first]).expect("the line was judged");
     *fields = Fields::default();
@@ -206,7 +239,7 @@ pub(super) fn decode(head: &[u8], scratch: &mut Scratch, fields: &mut Fields) ->
     scratch.index.clear();
     collect(&head[first..], scratch);
     if !is_bodiless(head) {
-        note_framing(&head[first..], fields);
+        note_framing(&head[first..], ignores_length, fields);
     }
     for (name, value) in scratch.headers().iter() {
         if name.eq_ignore_ascii_case(b"connection") {
@@ -281,10 +314,13 @@ fn collect(lines: &[u8], scratch: &mut Scratch) {
 }
 
 /// The framing that the lines declare: chunks, or the last length, or the end of the connection.
-fn note_framing(lines: &[u8], fields: &mut Fields) {
+fn note_framing(lines: &[u8], ignores_length: bool, fields: &mut Fields) {
     let mut is_coded = false;
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
         if let Some(value) = value_of(line, b"content-length:") {
+            if ignores_length {
+                continue;
+            }
             match number(value) {
                 LengthValue::Is(number) => fields.length = Length::Exact(number),
                 LengthValue::Overflow => {

@@ -81,6 +81,11 @@ impl Scan {
         self.at
     }
 
+    /// Bytes were examined by another scan.
+    pub(super) fn begun(self) -> Self {
+        Self { at: self.at.max(1), ..self }
+    }
+
     /// True if no byte was examined.
     pub(super) fn is_fresh(self) -> bool {
         self.at == 0

@@ -10,9 +10,9 @@ use crate::input::Input;
 use crate::side::{Head, Side};
 
 use super::chunked::{ChunkPart, Decoder};
-use super::framing::{self, BodyRule, Facts, Framing};
+use super::framing::{self, BodyRule, Facts, Framing, Length};
 use super::leniency::{self, Leniency, SectionKind};
-use super::libcurl::{self, LibcurlSection};
+use super::libcurl::{self, Judging, LibcurlSection};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::{
     BLANK_LINES_MAX, BodyReader, DRAIN_SIZE_MAX, H1, HEAD_SIZE_MAX, Handover, HeadScan,
@@ -175,7 +175,10 @@ impl<S: Side> H1<S> {
         }
         let Start::Response(line) = start else { unreachable!("clients receive responses") };
         let sum = scan.earlier as usize + fields.end;
-        libcurl::is_plain(head, line, fields) && sum <= LIBCURL_HEADS_SIZE_MAX as usize
+        let is_plain = libcurl::is_plain(head, line, fields)
+            && !(self.leniency.has(Leniency::IGNORED_LENGTH)
+                && matches!(fields.length, Length::Exact(_)));
+        is_plain && sum <= LIBCURL_HEADS_SIZE_MAX as usize
     }
 
     /// Client: judges the lines of a head as libcurl does.
@@ -187,10 +190,16 @@ impl<S: Side> H1<S> {
         fields: &mut Fields,
     ) -> Result<Option<Decoded>, PeerError> {
         let bytes = input.bytes();
-        match libcurl::judge(bytes, input.has_eof(), head.earlier, &mut self.passed)? {
-            LibcurlSection::Partial => Ok(None),
+        let ignores_length = self.leniency.has(Leniency::IGNORED_LENGTH);
+        let judging = Judging { has_eof: input.has_eof(), earlier: head.earlier, ignores_length };
+        match libcurl::judge(bytes, judging, &mut self.passed)? {
+            LibcurlSection::Partial => {
+                self.recv = Recv::Head(HeadScan { scan: head.scan.begun(), ..head });
+                Ok(None)
+            }
             LibcurlSection::Whole(end) => {
-                let start = Start::Response(libcurl::decode(&bytes[..end], scratch, fields));
+                let line = libcurl::decode(&bytes[..end], ignores_length, scratch, fields);
+                let start = Start::Response(line);
                 let is_cut = !libcurl::has_end(&bytes[..end]);
                 Ok(Some(Decoded { start, repaired_from: Some(end), is_cut }))
             }

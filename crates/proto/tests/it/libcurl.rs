@@ -215,3 +215,39 @@ fn other_connections_keep_the_grammar() {
     let error = connection.poll_event(&mut input, &mut Scratch::default()).map(|_| ());
     assert_eq!(error, Err(PeerError::BadStartLine));
 }
+
+/// `CURLOPT_IGNORE_CONTENT_LENGTH`. Recorded from libcurl 7.88.1.
+#[test]
+fn an_ignored_length_is_not_judged_and_ends_no_body() {
+    for (method, input, expected) in [
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", "0 200 3 \"hello\""),
+        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello", "0 200 3 \"hello\""),
+        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "0 200 3 \"\""),
+        ("GET", "HTTP/1.1 204 OK\r\nContent-Length: 2\r\n\r\n", "0 204 3 \"\""),
+    ] {
+        let case = LibcurlCase {
+            name: input.to_owned(),
+            method: method.to_owned(),
+            leniency: Leniency::IGNORED_LENGTH,
+            input: input.into(),
+            expected: expected.to_owned(),
+        };
+        for size in [usize::MAX, 1] {
+            assert_eq!(case.run(size), case.expected, "{method}: {input}");
+        }
+    }
+}
+
+/// A body may have more trailer fields than a head may have fields of the grammar.
+#[test]
+fn trailers_are_limited_by_their_size_only() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n";
+    let case = LibcurlCase {
+        name: String::new(),
+        method: "GET".to_owned(),
+        leniency: Leniency::strict(),
+        input: format!("{head}{}\r\n", "A: b\r\n".repeat(1000)).into(),
+        expected: "0 200 1003 \"\"".to_owned(),
+    };
+    assert_eq!(case.run(usize::MAX), case.expected);
+}
