@@ -438,6 +438,25 @@ fn connections_are_limited_as_in_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// A transfer with another value of an option does not use a connection that libcurl would not use.
+/// For some options (`CURLOPT_RESOLVE`, `CURLOPT_TCP_NODELAY`) it opens one where libcurl does not.
+#[test]
+fn connections_are_used_for_the_same_options_only() {
+    let [original, ours] = both("reuse", &[]);
+    assert_eq!(original.lines().count(), 32, "{original}");
+    let split = |line: &str| -> (String, u32) {
+        let (transfers, count) = line.rsplit_once(", ").expect("a count");
+        let count = count.strip_suffix(" connections").and_then(|count| count.parse().ok());
+        (transfers.to_owned(), count.expect("a number"))
+    };
+    for (original, ours) in original.lines().zip(ours.lines()) {
+        let (needed, made) = (split(original), split(ours));
+        assert_eq!(made.0, needed.0);
+        assert!(made.1 >= needed.1, "{ours} instead of {original}");
+    }
+    assert_eq!(ours.lines().next(), Some("nothing: 0 0, 1 connections"));
+}
+
 /// Callbacks for sockets, `CURLOPT_CONNECT_ONLY`, addresses and descriptors of connections.
 #[test]
 fn sockets_are_opened_and_closed_by_the_application() {
