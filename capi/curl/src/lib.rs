@@ -133,6 +133,8 @@ mod websocket_frames;
 mod websocket_state;
 
 #[cfg(test)]
+mod random_input;
+#[cfg(test)]
 mod testing;
 
 pub use border::{

@@ -3,6 +3,5 @@
 mod code;
 mod date;
 mod escape;
-mod random_input;
 mod strings;
 mod url;
