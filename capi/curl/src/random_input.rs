@@ -1,4 +1,5 @@
-//! Bytes of peers, files and options in random order: they are parsed or refused, and nothing panics.
+//! Bytes of peers, files and options in random order: they are parsed or refused, and nothing
+//! panics.
 
 use bytes::Bytes;
 use fulmar_sys as sys;
@@ -32,9 +33,9 @@ const WORDS: &[&str] = &[
 ];
 
 /// A sequence of numbers that is the same in each run.
-struct Sequence(u64);
+struct RandomTexts(u64);
 
-impl Sequence {
+impl RandomTexts {
     const START: Self = Self(0x9e37_79b9_7f4a_7c15);
 
     fn below(&mut self, end: usize) -> usize {
@@ -61,7 +62,7 @@ impl Sequence {
 
 #[test]
 fn random_bytes_of_peers_and_files_never_panic() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let mut cookies = CookieEngine::new(|text| (text.len() % 2 == 0).then_some(5));
     let mut hsts = HstsCache::new(|text| (text.len() % 2 == 0).then_some(i64::MIN));
     let mut alternatives = AltCache::new(|text| (text.len() % 2 == 0).then_some(i64::MAX));
@@ -97,7 +98,7 @@ fn random_bytes_of_peers_and_files_never_panic() {
 
 #[test]
 fn random_urls_are_refused_or_read_again() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let mut accepted = 0;
     for _ in 0..20_000 {
         let (text, relative) = (format!("http:{}", sequence.text()), sequence.text());
@@ -144,7 +145,7 @@ const PARTS: [UrlPart; 8] = [
 
 #[test]
 fn random_dates_are_refused_or_in_the_calendar() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let mut dates = 0;
     for _ in 0..50_000 {
         let date = getdate(sequence.text().as_bytes());
@@ -159,8 +160,8 @@ const GREGORIAN_START: i64 = -12_212_553_601;
 
 #[test]
 fn random_forms_have_the_size_that_is_read() {
-    let mut sequence = Sequence::START;
-    let part = |sequence: &mut Sequence| {
+    let mut sequence = RandomTexts::START;
+    let part = |sequence: &mut RandomTexts| {
         let encoders = [MimeEncoder::Binary, MimeEncoder::Base64, MimeEncoder::QuotedPrintable];
         let mut text = || Some(sequence.text().into_bytes()).filter(|text| !text.is_empty());
         let (name, filename, mime_type) = (text(), text(), text());
@@ -190,7 +191,7 @@ fn random_forms_have_the_size_that_is_read() {
 
 #[test]
 fn random_header_lines_are_listed_and_found() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let mut listed = 0;
     for _ in 0..2_000 {
         let mut list = HeaderList::default();
@@ -215,7 +216,7 @@ fn random_header_lines_are_listed_and_found() {
 
 #[test]
 fn random_frames_are_the_same_in_any_pieces() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let mut faults = 0;
     for _ in 0..20_000 {
         let bytes = sequence.bytes();
@@ -253,7 +254,7 @@ fn payloads<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Payloads {
 
 #[test]
 fn random_hosts_of_options_never_panic() {
-    let mut sequence = Sequence::START;
+    let mut sequence = RandomTexts::START;
     let (mut hosts, mut messages) = (StaticHosts::default(), Vec::new());
     let mut excluded = 0;
     for _ in 0..20_000 {
