@@ -14,10 +14,10 @@ use fulmar_tls::{ClientTls, Verify, Version};
 /// The options that a configuration depends on.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TlsKey {
-    pub(crate) texts: [Option<Arc<[u8]>>; 14],
+    pub(crate) texts: [Option<Arc<[u8]>>; 16],
     pub(crate) curves: Option<Arc<[u8]>>,
     /// The files that the texts name.
-    pub(crate) files: [Option<FileStamp>; 6],
+    pub(crate) files: [Option<FileStamp>; 7],
     pub(crate) verify: Verify,
     /// The lowest and the highest one.
     pub(crate) versions: (Version, Version),
@@ -82,7 +82,7 @@ mod tests {
         TlsKey {
             texts: Default::default(),
             curves: None,
-            files: [FileStamp::of(path); 6],
+            files: [FileStamp::of(path); 7],
             verify: Verify::Nothing,
             versions: (Version::Tls12, Version::Tls13),
             alpn,

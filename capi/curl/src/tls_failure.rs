@@ -26,6 +26,10 @@ pub(crate) fn tls_failure(error: &TlsError, host: &str) -> (CurlCode, String, i6
         | TlsError::BadCertificate(_) => {
             (CurlCode::PeerFailedVerification, error.to_string(), UNSPECIFIED)
         }
+        TlsError::WrongIssuer { expected } => {
+            let text = format!("SSL: Certificate issuer check failed ({expected})");
+            (CurlCode::SslIssuerError, text, 0)
+        }
         TlsError::PinMismatch => {
             let text = "SSL: public key does not match pinned public key";
             (CurlCode::SslPinnedPubKeyNotMatch, text.to_owned(), 0)

@@ -45,6 +45,8 @@ struct TlsOptionIds {
     verifies_peer: Id,
     verifies_host: Id,
     pins: Id,
+    issuer: Id,
+    issuer_blob: Id,
     cert: Id,
     cert_blob: Id,
     key: Id,
@@ -61,8 +63,8 @@ struct TlsOptionIds {
 
 impl TlsOptionIds {
     /// Those that have a text or a blob.
-    fn texts(&self) -> [Id; 14] {
-        let [ca_file, ca_path, revoked, pins, cert, key] = self.files();
+    fn texts(&self) -> [Id; 16] {
+        let [ca_file, ca_path, revoked, pins, cert, key, issuer] = self.files();
         [
             ca_file,
             ca_path,
@@ -78,12 +80,14 @@ impl TlsOptionIds {
             self.cert_kind,
             self.key_kind,
             self.password,
+            issuer,
+            self.issuer_blob,
         ]
     }
 
     /// Those that name a file or a folder.
-    fn files(&self) -> [Id; 6] {
-        [self.ca_file, self.ca_path, self.revoked, self.pins, self.cert, self.key]
+    fn files(&self) -> [Id; 7] {
+        [self.ca_file, self.ca_path, self.revoked, self.pins, self.cert, self.key, self.issuer]
     }
 }
 
@@ -98,6 +102,8 @@ impl TlsRole {
                 verifies_peer: Id::SSL_VERIFYPEER,
                 verifies_host: Id::SSL_VERIFYHOST,
                 pins: Id::PINNEDPUBLICKEY,
+                issuer: Id::ISSUERCERT,
+                issuer_blob: Id::ISSUERCERT_BLOB,
                 cert: Id::SSLCERT,
                 cert_blob: Id::SSLCERT_BLOB,
                 key: Id::SSLKEY,
@@ -118,6 +124,8 @@ impl TlsRole {
                 verifies_peer: Id::PROXY_SSL_VERIFYPEER,
                 verifies_host: Id::PROXY_SSL_VERIFYHOST,
                 pins: Id::PROXY_PINNEDPUBLICKEY,
+                issuer: Id::PROXY_ISSUERCERT,
+                issuer_blob: Id::PROXY_ISSUERCERT_BLOB,
                 cert: Id::PROXY_SSLCERT,
                 cert_blob: Id::PROXY_SSLCERT_BLOB,
                 key: Id::PROXY_SSLKEY,
@@ -179,6 +187,11 @@ fn unusable(
         Some(Pem::Read(path, _)) if error.path() == Some(&path) => {
             identity_options(values, ids).key_failure()
         }
+        _ if is(ids.issuer) || error.path() == Some(NO_FILE.as_ref()) => {
+            let name = name.as_ref().map(ToString::to_string).unwrap_or_default();
+            let text = format!("SSL: Unable to read issuer cert ({name})");
+            Failure::new(CurlCode::SslIssuerError, text)
+        }
         _ if is(ids.ca_file) => of(CurlCode::SslCaCertBadFile, "error setting certificate file"),
         _ if is(ids.revoked) => of(CurlCode::SslCrlBadFile, "error loading CRL file"),
         None if values.bytes(ids.ca_blob).is_some() => {
@@ -236,6 +249,7 @@ fn client_options(
         verify: key.verify,
         revoked: path(values, ids.revoked).into_iter().collect(),
         pins,
+        issuer: issuer(values, ids)?,
         identity: identity_options(values, ids).identity()?,
         version_min: key.versions.0,
         version_max: key.versions.1,
@@ -284,6 +298,21 @@ fn roots(values: &OptionValues, ids: &TlsOptionIds) -> Roots {
         Some(folder) => own.hashed_folder(folder),
         None => own,
     }
+}
+
+/// The certificate that must have issued the server's.
+fn issuer(values: &OptionValues, ids: &TlsOptionIds) -> Result<Option<Pem>, Failure> {
+    if let Some(blob) = values.bytes(ids.issuer_blob) {
+        let name = NO_FILE.into();
+        return Ok(Some(Pem::Read(name, Bytes::copy_from_slice(blob))));
+    }
+    let Some(path) = values.bytes(ids.issuer) else { return Ok(None) };
+    let path = Path::new(OsStr::from_bytes(path));
+    let read = Pem::read(path).map_err(|_| {
+        let text = format!("SSL: Unable to open issuer cert ({})", path.display());
+        Failure::new(CurlCode::SslIssuerError, text)
+    });
+    read.map(Some)
 }
 
 /// The client certificate and its key.
@@ -350,6 +379,8 @@ fn path(values: &OptionValues, id: Id) -> Option<PathBuf> {
 
 const PEM_BEGIN: &[u8] = b"-----BEGIN PUBLIC KEY-----";
 const PEM_END: &[u8] = b"-----END PUBLIC KEY-----";
+/// The name of a blob in errors: the `NULL` that libcurl prints.
+const NO_FILE: &str = "(nil)";
 /// `CURL_SSLVERSION_DEFAULT`.
 const VERSION_DEFAULT: i64 = 0;
 /// `CURL_SSLVERSION_TLSv1`: any version of TLS.

@@ -21,14 +21,9 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
         (calls(Id::PREREQFUNCTION), "CURLOPT_PREREQFUNCTION is not built in"),
         (calls(Id::RESOLVER_START_FUNCTION), "CURLOPT_RESOLVER_START_FUNCTION is not built in"),
         // They demand more of a server's certificate, or other connections.
-        (has(Id::ISSUERCERT) || has(Id::ISSUERCERT_BLOB), "CURLOPT_ISSUERCERT is not built in"),
         (values.is_on(Id::SSL_VERIFYSTATUS), "CURLOPT_SSL_VERIFYSTATUS is not built in"),
         (is_missing(Id::SSLCERTTYPE), "only PEM and DER are built in for CURLOPT_SSLCERTTYPE"),
         (is_engine(Id::SSLKEYTYPE), "engines are not built in for CURLOPT_SSLKEYTYPE"),
-        (
-            has(Id::PROXY_ISSUERCERT) || has(Id::PROXY_ISSUERCERT_BLOB),
-            "CURLOPT_PROXY_ISSUERCERT is not built in",
-        ),
         (
             is_missing(Id::PROXY_SSLCERTTYPE),
             "only PEM and DER are built in for CURLOPT_PROXY_SSLCERTTYPE",
@@ -56,9 +51,7 @@ mod tests {
         };
         let text = |text: &'static str| Argument::Bytes(Some(text.as_bytes()));
         for (id, argument) in [
-            (Id::ISSUERCERT, text("ca.pem")),
             (Id::SSLCERTTYPE, text("P12")),
-            (Id::PROXY_ISSUERCERT, text("ca.pem")),
             (Id::PROXY_SSLKEYTYPE, text("ENG")),
             (Id::DOH_URL, text("https://a.test/")),
         ] {

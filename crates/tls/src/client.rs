@@ -10,6 +10,7 @@ use rustls::crypto::CryptoProvider;
 
 use crate::ciphers;
 use crate::error::{ConfigError, ConfigErrorKind, TlsError};
+use crate::issuer::RequiredIssuer;
 use crate::keylog::KeyLogFile;
 use crate::options::{ClientOptions, Verify};
 use crate::pem;
@@ -127,6 +128,7 @@ fn verifier(
         trusted,
         verify: options.verify,
         pins: options.pins.clone(),
+        issuer: options.issuer.as_ref().map(RequiredIssuer::read).transpose()?,
         provider: provider.clone(),
     })
 }

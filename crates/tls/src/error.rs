@@ -49,6 +49,11 @@ pub enum TlsError {
     BadCertificate(CertificateError),
     /// The public key matches no pin.
     PinMismatch,
+    /// Another certificate has issued the server's own than the required one.
+    WrongIssuer {
+        /// The file of the required certificate.
+        expected: String,
+    },
     /// The client sent no certificate, but one is required.
     NoCertificate,
     /// No certificate for the server name in the ClientHello, or the ClientHello has no server
@@ -126,6 +131,11 @@ impl From<CertificateError> for TlsError {
                 Self::WrongPurpose
             }
             CertificateError::Other(ref other) if other.0.is::<PinMismatch>() => Self::PinMismatch,
+            CertificateError::Other(ref other) if other.0.is::<IssuerMismatch>() => {
+                let mismatch = other.0.downcast_ref::<IssuerMismatch>();
+                let expected = mismatch.map(|mismatch| mismatch.0.clone()).unwrap_or_default();
+                Self::WrongIssuer { expected }
+            }
             CertificateError::Other(ref other) => match other.0.downcast_ref::<webpki::Error>() {
                 Some(webpki::Error::UnsupportedCertVersion) => Self::CertificateVersion,
                 Some(webpki::Error::CaUsedAsEndEntity) => Self::AuthorityAsServer,
@@ -170,6 +180,9 @@ impl fmt::Display for TlsError {
             Self::WrongHost { expected, presented } => {
                 let names = presented.join(", ");
                 return write!(f, "certificate is for {names}, not for {expected}");
+            }
+            Self::WrongIssuer { expected } => {
+                return write!(f, "certificate was not issued by the one in {expected}");
             }
             Self::BadCertificate(error) => {
                 return write!(f, "certificate is invalid: {error}");
@@ -225,6 +238,18 @@ impl fmt::Display for PinMismatch {
 }
 
 impl Error for PinMismatch {}
+
+/// The error of a verifier about the issuer, passed through rustls: the required certificate.
+#[derive(Debug)]
+pub(crate) struct IssuerMismatch(pub(crate) String);
+
+impl fmt::Display for IssuerMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        TlsError::WrongIssuer { expected: self.0.clone() }.fmt(f)
+    }
+}
+
+impl Error for IssuerMismatch {}
 
 /// An error in the options, or in a file that they name.
 #[derive(Debug)]

@@ -52,6 +52,7 @@ mod options;
 mod roots;
 
 mod client;
+mod issuer;
 mod pin;
 mod server;
 mod verify;

@@ -22,6 +22,9 @@ pub struct ClientOptions {
     /// If not empty, the server's public key must match one of these pins, whichever CA issued the
     /// certificate.
     pub pins: Vec<Pin>,
+    /// The certificate that must have issued the server's own, besides the verification of the
+    /// chain: the issuer's name and the signature are checked, but no dates.
+    pub issuer: Option<Pem>,
     /// The client certificate, for servers that request one.
     pub identity: Option<Identity>,
     /// Minimum TLS version.
@@ -51,6 +54,7 @@ impl Default for ClientOptions {
             verify: Verify::Full,
             revoked: Vec::new(),
             pins: Vec::new(),
+            issuer: None,
             identity: None,
             version_min: Version::Tls12,
             version_max: Version::Tls13,

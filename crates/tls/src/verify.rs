@@ -1,4 +1,5 @@
-//! Certificate verification: the chain is verified by webpki (unless disabled), then the pins.
+//! Certificate verification: the chain is verified by webpki (unless disabled), then
+//! the issuer and the pins.
 //!
 //! A certificate that is itself a trust anchor needs no chain: see [`Trusted`].
 
@@ -15,6 +16,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 use webpki::KeyUsage;
 
 use crate::error::PinMismatch;
+use crate::issuer::RequiredIssuer;
 use crate::options::Verify;
 use crate::pin::Pin;
 use crate::roots::Trusted;
@@ -27,6 +29,7 @@ pub(crate) struct Verifier {
     pub(crate) trusted: Trusted,
     pub(crate) verify: Verify,
     pub(crate) pins: Vec<Pin>,
+    pub(crate) issuer: Option<RequiredIssuer>,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
@@ -74,6 +77,9 @@ impl ServerCertVerifier for Verifier {
         }
         if self.verify == Verify::Name {
             verify_server_name(&ParsedCertificate::try_from(certificate)?, server_name)?;
+        }
+        if let Some(issuer) = &self.issuer {
+            issuer.verify(certificate, self.provider.signature_verification_algorithms.all)?;
         }
         if !self.pins.is_empty() {
             let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();

@@ -111,7 +111,7 @@ static void identities(void)
         {"both.pem", NULL, NULL, NULL, "secret"},
         {"both.pem", NULL, NULL, "DER", "secret"},
         {"client.pem", NULL, NULL, NULL, NULL},
-        {"client.pem", "rsa.key", NULL, NULL, NULL},
+        {"client.pem", "ec.key", NULL, NULL, NULL},
         {"client.der", NULL, "DER", NULL, NULL},
         {"client.pem", "absent", NULL, NULL, NULL},
         {"client.pem", "client.pem", NULL, NULL, NULL},
@@ -162,6 +162,35 @@ static void files(void)
     }
 }
 
+/* The certificate that must have issued the server's, as a file and as a blob. */
+static void issuers(void)
+{
+    static const char *const names[] = {"ca.pem", "client.pem", "absent.pem", "client.key", ""};
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++)
+        for (int way = 0; way < 3; way++) {
+            static char bytes[65536];
+            char path[1024];
+            struct curl_blob blob = {bytes, 0, CURL_BLOB_COPY};
+            FILE *file;
+            CURL *easy = new_handle();
+            snprintf(path, sizeof path, "%s/%s", folder, names[at]);
+            file = fopen(path, "r");
+            if (file) {
+                blob.len = fread(bytes, 1, sizeof bytes, file);
+                fclose(file);
+            }
+            curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, (long)(way != 2));
+            if (way != 1)
+                curl_easy_setopt(easy, CURLOPT_ISSUERCERT, *names[at] ? path : "");
+            else if (!blob.len)
+                bytes[0] = 0, blob.len = 1;
+            if (way == 1)
+                curl_easy_setopt(easy, CURLOPT_ISSUERCERT_BLOB, &blob);
+            printf("issuer %s %d: ", names[at], way);
+            perform(easy);
+        }
+}
+
 int main(int count, char **arguments)
 {
     if (count < 3)
@@ -174,5 +203,6 @@ int main(int count, char **arguments)
     curves();
     identities();
     files();
+    issuers();
     return 0;
 }

@@ -1,4 +1,4 @@
-//! TLS options: cipher suites, curves, client certificates.
+//! TLS options: cipher suites, curves, client certificates, the required issuer.
 
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::process::{ChildProcess, peer, run};

@@ -74,6 +74,7 @@ fn fresh(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         chain,
         trusted: Trusted::default(),
         pins,
+        issuer: None,
         provider: provider.clone(),
         verify: Verify::Full,
     };
