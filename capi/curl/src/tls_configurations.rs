@@ -24,6 +24,8 @@ pub(crate) struct TlsKey {
     pub(crate) alpn: &'static [&'static [u8]],
     /// Sessions are kept for resumption.
     pub(crate) resumes: bool,
+    /// Chains have to end at a self-signed certificate.
+    pub(crate) ends_at_root: bool,
 }
 
 /// Which file it is, its length, and when it was changed: in seconds and nanoseconds.
@@ -87,6 +89,7 @@ mod tests {
             versions: (Version::Tls12, Version::Tls13),
             alpn,
             resumes: true,
+            ends_at_root: false,
         }
     }
 

@@ -45,6 +45,7 @@ struct TlsOptionIds {
     verifies_peer: Id,
     verifies_host: Id,
     pins: Id,
+    flags: Id,
     issuer: Id,
     issuer_blob: Id,
     cert: Id,
@@ -102,6 +103,7 @@ impl TlsRole {
                 verifies_peer: Id::SSL_VERIFYPEER,
                 verifies_host: Id::SSL_VERIFYHOST,
                 pins: Id::PINNEDPUBLICKEY,
+                flags: Id::SSL_OPTIONS,
                 issuer: Id::ISSUERCERT,
                 issuer_blob: Id::ISSUERCERT_BLOB,
                 cert: Id::SSLCERT,
@@ -124,6 +126,7 @@ impl TlsRole {
                 verifies_peer: Id::PROXY_SSL_VERIFYPEER,
                 verifies_host: Id::PROXY_SSL_VERIFYHOST,
                 pins: Id::PROXY_PINNEDPUBLICKEY,
+                flags: Id::PROXY_SSL_OPTIONS,
                 issuer: Id::PROXY_ISSUERCERT,
                 issuer_blob: Id::PROXY_ISSUERCERT_BLOB,
                 cert: Id::PROXY_SSLCERT,
@@ -212,6 +215,9 @@ fn key(values: &OptionValues, ids: &TlsOptionIds, peer: TlsRole) -> Result<TlsKe
         versions: (version_min, version_max),
         alpn: alpn(values, peer),
         resumes: values.is_on(Id::SSL_SESSIONID_CACHE),
+        // With a list of revocations libcurl demands whole chains, too.
+        ends_at_root: values.number(ids.flags) & NO_PARTIAL_CHAIN != 0
+            || values.bytes(ids.revoked).is_some(),
     })
 }
 
@@ -245,7 +251,7 @@ fn client_options(
         None => Vec::new(),
     };
     Ok(ClientOptions {
-        roots: roots(values, ids),
+        roots: roots(values, ids, key),
         verify: key.verify,
         revoked: path(values, ids.revoked).into_iter().collect(),
         pins,
@@ -288,16 +294,17 @@ fn groups(key: &TlsKey) -> Result<Vec<String>, Failure> {
 }
 
 /// The trusted certificates: those of the system, or of the options instead.
-fn roots(values: &OptionValues, ids: &TlsOptionIds) -> Roots {
+fn roots(values: &OptionValues, ids: &TlsOptionIds, key: &TlsKey) -> Roots {
     let own = match (values.bytes(ids.ca_blob), path(values, ids.ca_file)) {
         (Some(blob), _) => Roots::empty().pem(Bytes::copy_from_slice(blob)),
         (None, Some(file)) => Roots::empty().file(file),
         (None, None) => Roots::platform(),
     };
-    match path(values, ids.ca_path) {
+    let all = match path(values, ids.ca_path) {
         Some(folder) => own.hashed_folder(folder),
         None => own,
-    }
+    };
+    if key.ends_at_root { all.self_signed_only() } else { all }
 }
 
 /// The certificate that must have issued the server's.
@@ -381,6 +388,8 @@ const PEM_BEGIN: &[u8] = b"-----BEGIN PUBLIC KEY-----";
 const PEM_END: &[u8] = b"-----END PUBLIC KEY-----";
 /// The name of a blob in errors: the `NULL` that libcurl prints.
 const NO_FILE: &str = "(nil)";
+/// `CURLSSLOPT_NO_PARTIALCHAIN`.
+const NO_PARTIAL_CHAIN: i64 = 4;
 /// `CURL_SSLVERSION_DEFAULT`.
 const VERSION_DEFAULT: i64 = 0;
 /// `CURL_SSLVERSION_TLSv1`: any version of TLS.

@@ -116,15 +116,22 @@ fn verifier(
     options: &ClientOptions,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Verifier, ConfigError> {
+    let mut trusts_none = false;
     let (chain, trusted) = match options.verify {
         Verify::Name | Verify::Nothing => (None, Trusted::default()),
         Verify::Full | Verify::Chain => {
             let (roots, trusted) = options.roots.read()?.into_parts();
-            (Some(chain_verifier(options, roots, provider)?), trusted)
+            trusts_none = roots.is_empty() && options.roots.may_be_empty();
+            let chain = match trusts_none {
+                true => None,
+                false => Some(chain_verifier(options, roots, provider)?),
+            };
+            (chain, trusted)
         }
     };
     Ok(Verifier {
         chain,
+        trusts_none,
         trusted,
         verify: options.verify,
         pins: options.pins.clone(),

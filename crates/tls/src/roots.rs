@@ -38,6 +38,7 @@ use crate::pem;
 pub struct Roots {
     platform: bool,
     own: Vec<RootSource>,
+    self_signed_only: bool,
 }
 
 /// A source of one or more certificates.
@@ -52,12 +53,12 @@ impl Roots {
     /// The certificates that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them).
     /// If the system has none, as in small containers, Mozilla's list from the time of the build.
     pub fn platform() -> Self {
-        Self { platform: true, own: Vec::new() }
+        Self { platform: true, own: Vec::new(), self_signed_only: false }
     }
 
     /// No certificates yet.
     pub fn empty() -> Self {
-        Self { platform: false, own: Vec::new() }
+        Self { platform: false, own: Vec::new(), self_signed_only: false }
     }
 
     /// Adds the certificates in a PEM file.
@@ -86,6 +87,20 @@ impl Roots {
         self.and(RootSource::Folder(path.into()))
     }
 
+    /// Leaves out the certificates that others have issued: a chain has to end at a self-signed
+    /// one, as in OpenSSL without `X509_V_FLAG_PARTIAL_CHAIN`.
+    #[must_use]
+    pub fn self_signed_only(mut self) -> Self {
+        self.self_signed_only = true;
+        self
+    }
+
+    /// True if all certificates may have been left out: no server is accepted then. Otherwise that
+    /// there are none is an error of the configuration.
+    pub(crate) fn may_be_empty(&self) -> bool {
+        self.self_signed_only || self.own.iter().any(|root| matches!(root, RootSource::Folder(_)))
+    }
+
     fn and(mut self, root: RootSource) -> Self {
         self.own.push(root);
         self
@@ -97,7 +112,7 @@ impl Roots {
     /// An additional certificate cannot be read or parsed. Unusable certificates of the platform
     /// are skipped, as in other TLS libraries: such lists are long.
     pub(crate) fn read(&self) -> Result<Anchors, ConfigError> {
-        let mut anchors = Anchors::default();
+        let mut anchors = Anchors { self_signed_only: self.self_signed_only, ..Anchors::default() };
         if self.platform {
             anchors.add_platform();
         }
@@ -128,11 +143,13 @@ pub(crate) struct Anchors {
     pub(crate) store: RootCertStore,
     /// SHA-256 of each certificate.
     trusted: Trusted,
+    self_signed_only: bool,
 }
 
 impl Default for Anchors {
     fn default() -> Self {
-        Self { store: RootCertStore::empty(), trusted: Trusted::default() }
+        let (store, trusted) = (RootCertStore::empty(), Trusted::default());
+        Self { store, trusted, self_signed_only: false }
     }
 }
 
@@ -155,6 +172,9 @@ impl Anchors {
     }
 
     fn add(&mut self, certificate: CertificateDer<'_>) -> Result<(), Error> {
+        if self.self_signed_only && is_issued(&certificate) {
+            return Ok(());
+        }
         let digest = sha256(&certificate);
         self.store.add(certificate)?;
         self.trusted.0.insert(digest);
@@ -207,6 +227,12 @@ impl Trusted {
     }
 }
 
+/// True if the certificate names another one as its issuer.
+fn is_issued(certificate: &CertificateDer<'_>) -> bool {
+    EndEntityCert::try_from(certificate)
+        .is_ok_and(|certificate| certificate.issuer() != certificate.subject())
+}
+
 /// True for eight hexadecimal digits, a dot and a number.
 fn is_hashed_name(name: &OsStr) -> bool {
     let parts = name.to_str().and_then(|name| name.split_once('.'));
@@ -224,6 +250,21 @@ fn sha256(certificate: &CertificateDer<'_>) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn issued_certificates_may_be_left_out() {
+        let keys = [0; 2].map(|_| rcgen::KeyPair::generate().expect("a key"));
+        let mut authority = rcgen::CertificateParams::default();
+        authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
+        let issuer = rcgen::Issuer::from_params(&authority, &keys[0]);
+        let issued = rcgen::CertificateParams::new(["a.example".to_owned()]).expect("a name");
+        let issued = issued.signed_by(&keys[1], &issuer).expect("made").pem();
+        let own = authority.self_signed(&keys[0]).expect("made").pem();
+        let roots = Roots::empty().pem(own).pem(issued);
+        let count = |roots: Roots| roots.read().expect("valid").store.len();
+        assert_eq!(count(roots.clone()), 2);
+        assert_eq!(count(roots.self_signed_only()), 1);
+    }
 
     #[test]
     fn folders_have_the_certificates_with_hashed_names() {

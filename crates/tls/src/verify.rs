@@ -26,6 +26,8 @@ use crate::roots::Trusted;
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) chain: Option<Arc<dyn ServerCertVerifier>>,
+    /// No certificate is trusted, so that every chain is rejected.
+    pub(crate) trusts_none: bool,
     pub(crate) trusted: Trusted,
     pub(crate) verify: Verify,
     pub(crate) pins: Vec<Pin>,
@@ -61,6 +63,9 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if self.trusts_none {
+            return Err(CertificateError::UnknownIssuer.into());
+        }
         if let Some(chain) = &self.chain {
             let verified = chain
                 .verify_server_cert(certificate, intermediates, server_name, ocsp_response, now)

@@ -51,4 +51,6 @@ fn prepare_client(certs: &Certs) {
     let both =
         ["client.pem", "client.aes.key"].map(|name| std::fs::read(at(name)).expect("a file"));
     std::fs::write(at("both.pem"), both.concat()).expect("a file");
+    let leaves = ["rsa.pem", "ec.pem"].map(|name| std::fs::read(at(name)).expect("a file"));
+    std::fs::write(at("leaves.pem"), leaves.concat()).expect("a file");
 }

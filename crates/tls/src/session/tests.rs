@@ -72,6 +72,7 @@ fn fresh(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
     let (chain, pins) = (None, Vec::new());
     let verifier = Verifier {
         chain,
+        trusts_none: false,
         trusted: Trusted::default(),
         pins,
         issuer: None,
