@@ -84,7 +84,8 @@ static void apply(CURL *easy, const struct setting *setting, struct curl_slist *
             snprintf(text, sizeof(text), "%.*s%d%s", (int)(found - format - 1), format, other_port,
                      found + 4);
         else if (found)
-            snprintf(text, sizeof(text), "%.*s%d%s", (int)(found - format), format, port, found + 4);
+            snprintf(text, sizeof(text), "%.*s%d%s", (int)(found - format), format, port,
+                     found + 4);
         else
             snprintf(text, sizeof(text), "%s", format);
     }
