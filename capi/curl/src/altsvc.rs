@@ -8,7 +8,7 @@ use crate::text::{Reader, file_lines, is_blank};
 /// A protocol, by the names of this cache. The numbers are those of `CURLALTSVC_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum AltProtocol {
+pub(crate) enum AltProtocol {
     /// HTTP/1.1.
     H1 = 1 << 3,
     /// HTTP/2.
@@ -34,7 +34,7 @@ impl AltProtocol {
 
 /// An origin, or the place that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AltEndpoint {
+pub(crate) struct AltEndpoint {
     /// The protocol.
     pub protocol: AltProtocol,
     /// The host.
@@ -45,7 +45,7 @@ pub struct AltEndpoint {
 
 /// An alternative service of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AltService {
+pub(crate) struct AltService {
     /// Where the field came from.
     pub origin: AltEndpoint,
     /// Where to connect.
@@ -60,21 +60,21 @@ pub struct AltService {
 
 /// The alternative services, in the order in which they were added.
 #[derive(Clone, Debug)]
-pub struct AltCache {
+pub(crate) struct AltCache {
     services: Vec<AltService>,
     parse_date: DateParser,
 }
 
 impl AltCache {
     /// Without services.
-    pub fn new(parse_date: DateParser) -> Self {
+    pub(crate) fn new(parse_date: DateParser) -> Self {
         Self { services: Vec::new(), parse_date }
     }
 
     /// Handles the value of a field of a response, with the end of its line, which counts: `clear`
     /// is not valid before it, but `clear;` is. Stops at the first error and keeps the services
     /// before it.
-    pub fn add_header(&mut self, value: &[u8], origin: &AltEndpoint, now: i64) {
+    pub(crate) fn add_header(&mut self, value: &[u8], origin: &AltEndpoint, now: i64) {
         let mut reader = Reader::new(value);
         let Some(mut name) = read_name(&mut reader, NAME_LEN_MAX) else { return };
         if name.eq_ignore_ascii_case(b"clear") {
@@ -110,14 +110,14 @@ impl AltCache {
     }
 
     /// Adds the services of a file.
-    pub fn load(&mut self, file: &[u8]) {
+    pub(crate) fn load(&mut self, file: &[u8]) {
         for line in file_lines(file, LINE_LEN_MAX) {
             self.services.extend(self.parse_line(line));
         }
     }
 
     /// The text of the file.
-    pub fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         let mut text = FILE_HEAD.to_owned();
         for service in &self.services {
             for AltEndpoint { protocol, host, port } in [&service.origin, &service.target] {

@@ -8,7 +8,7 @@ use crate::rare::ConstDefault;
 /// Where a line comes from (`CURLH_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum HeaderOrigin {
+pub(crate) enum HeaderOrigin {
     /// The head of a response.
     Header = 1,
     /// Lines behind a body.

@@ -14,19 +14,19 @@ pub mod environment;
 pub mod escape;
 pub mod url;
 
-pub mod altsvc;
-pub mod auth;
+mod altsvc;
+mod auth;
 mod begin_prepared;
-pub mod cookies;
+mod cookies;
 mod header_list;
 pub mod hsts;
 pub mod mime;
-pub mod netrc;
+mod netrc;
 mod prepared;
 mod random;
 mod rare;
 mod response_field;
-pub mod stamp;
+mod stamp;
 
 mod no_proxy;
 mod ntlm_lanes;
@@ -149,7 +149,7 @@ pub use forms::{
 };
 pub use fulmar_drive::Peer;
 pub use handles::{Easy, Multi};
-pub use header_list::{FoundHeader, HeaderList, HeaderOrigin};
+pub use header_list::{FoundHeader, HeaderList};
 pub use info::{InfoId, InfoValue, TransferInfo};
 pub use multi::MultiAction;
 pub use multi_options::MultiOptions;

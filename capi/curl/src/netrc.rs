@@ -8,7 +8,7 @@ use crate::text::{file_lines, is_blank};
 
 /// The entry of a file for a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NetrcFound {
+pub(crate) struct NetrcFound {
     /// True if there is an entry for the host, or a default.
     pub has_entry: bool,
     /// The login: that of the URL, or else that of the entry.
@@ -19,13 +19,13 @@ pub struct NetrcFound {
 
 /// A quote is not closed on its line. libcurl fails before the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnclosedQuote;
+pub(crate) struct UnclosedQuote;
 
 /// Looks up a host. `login` is that of the URL.
 ///
 /// # Errors
 /// A quote is not closed, before the search ends.
-pub fn find_netrc(
+pub(crate) fn find_netrc(
     file: &[u8],
     host: &[u8],
     login: Option<&[u8]>,

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Parses a date in any form that `curl_getdate` accepts; `None` if it has no such form.
 ///
 /// The engines of this crate get it as an argument, so that they depend on no date parser.
-pub type DateParser = fn(&[u8]) -> Option<i64>;
+pub(crate) type DateParser = fn(&[u8]) -> Option<i64>;
 
 /// Seconds since 1970.
 pub(crate) fn unix_time(time: SystemTime) -> i64 {

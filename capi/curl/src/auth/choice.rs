@@ -4,28 +4,28 @@ use super::DigestState;
 use crate::text::Reader;
 
 /// The bits of `CURLOPT_HTTPAUTH`.
-pub mod method {
+pub(crate) mod method {
     /// `CURLAUTH_BASIC`.
-    pub const BASIC: u32 = 1;
+    pub(crate) const BASIC: u32 = 1;
     /// `CURLAUTH_DIGEST`.
-    pub const DIGEST: u32 = 1 << 1;
+    pub(crate) const DIGEST: u32 = 1 << 1;
     /// `CURLAUTH_NEGOTIATE`.
-    pub const NEGOTIATE: u32 = 1 << 2;
+    pub(crate) const NEGOTIATE: u32 = 1 << 2;
     /// `CURLAUTH_NTLM`.
-    pub const NTLM: u32 = 1 << 3;
+    pub(crate) const NTLM: u32 = 1 << 3;
     /// `CURLAUTH_DIGEST_IE`.
-    pub const DIGEST_IE: u32 = 1 << 4;
+    pub(crate) const DIGEST_IE: u32 = 1 << 4;
     /// `CURLAUTH_NTLM_WB`.
-    pub const NTLM_WB: u32 = 1 << 5;
+    pub(crate) const NTLM_WB: u32 = 1 << 5;
     /// `CURLAUTH_BEARER`.
-    pub const BEARER: u32 = 1 << 6;
+    pub(crate) const BEARER: u32 = 1 << 6;
     /// `CURLAUTH_AWS_SIGV4`.
-    pub const AWS_SIGV4: u32 = 1 << 7;
+    pub(crate) const AWS_SIGV4: u32 = 1 << 7;
 }
 
 /// The choice for a server or a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AuthChoice {
+pub(crate) struct AuthChoice {
     /// The methods that the application permits.
     pub wanted: u32,
     /// The methods in use. Several bits before the first response mean that nothing is sent.
@@ -38,7 +38,7 @@ pub struct AuthChoice {
 
 /// Result of a field with challenges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChallengeInput {
+pub(crate) struct ChallengeInput {
     /// The credentials were refused, or a challenge is invalid: no other attempt.
     pub is_problem: bool,
     /// The data behind `NTLM`, if that scheme is in use.
@@ -47,7 +47,7 @@ pub struct ChallengeInput {
 
 impl AuthChoice {
     /// For a transfer. `DIGEST_IE` is Digest.
-    pub fn new(wanted: u32) -> Self {
+    pub(crate) fn new(wanted: u32) -> Self {
         let is_ie = wanted & method::DIGEST_IE != 0;
         let digest = if is_ie { method::DIGEST } else { 0 };
         Self { wanted: (wanted | digest) & !method::DIGEST_IE, ..Self::default() }
@@ -55,7 +55,7 @@ impl AuthChoice {
 
     /// The scheme whose field a request gets. A single wanted one is used at once; several ones
     /// need a challenge first, and so the result is `None`.
-    pub fn scheme(&mut self) -> Option<u32> {
+    pub(crate) fn scheme(&mut self) -> Option<u32> {
         if self.picked == 0 {
             self.picked = self.wanted;
         }
@@ -64,7 +64,11 @@ impl AuthChoice {
 
     /// Handles a `WWW-Authenticate` or `Proxy-Authenticate` field. Schemes may follow each other,
     /// separated by commas. Only the first Digest challenge of a response counts.
-    pub fn handle_challenge(&mut self, value: &[u8], digest: &mut DigestState) -> ChallengeInput {
+    pub(crate) fn handle_challenge(
+        &mut self,
+        value: &[u8],
+        digest: &mut DigestState,
+    ) -> ChallengeInput {
         let mut input = ChallengeInput::default();
         let mut reader = Reader::new(value);
         reader.take(|byte| byte.is_ascii_whitespace());
@@ -112,7 +116,7 @@ impl AuthChoice {
 
     /// Picks the preferred scheme of those that are offered and wanted, after a response. False if
     /// there is none. Bearer needs a token.
-    pub fn pick(&mut self, has_token: bool) -> bool {
+    pub(crate) fn pick(&mut self, has_token: bool) -> bool {
         let mask = if has_token { !0 } else { !method::BEARER };
         let usable = self.offered & self.wanted & mask;
         let best = PREFERENCE.iter().find(|bit| usable & **bit != 0);

@@ -11,11 +11,11 @@ use crate::text::Reader;
 
 /// The challenge is invalid, or the server has refused the credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadDigest;
+pub(crate) struct BadDigest;
 
 /// The request that a proof covers.
 #[derive(Clone, Copy, Debug)]
-pub struct DigestRequest<'a> {
+pub(crate) struct DigestRequest<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The target as in the request line.
@@ -26,7 +26,7 @@ pub struct DigestRequest<'a> {
 
 /// The last challenge of a server or a proxy. The default is none.
 #[derive(Clone, Debug, Default)]
-pub struct DigestState {
+pub(crate) struct DigestState {
     realm: Option<Vec<u8>>,
     nonce: Option<Vec<u8>>,
     opaque: Option<Vec<u8>>,
@@ -74,7 +74,7 @@ impl DigestState {
     ///
     /// # Errors
     /// [`BadDigest`]. A second nonce without `stale=true` means that the credentials are wrong.
-    pub fn handle_challenge(&mut self, value: &[u8]) -> Result<(), BadDigest> {
+    pub(crate) fn handle_challenge(&mut self, value: &[u8]) -> Result<(), BadDigest> {
         let had_nonce = self.nonce.is_some();
         *self = Self::default();
         let mut is_stale = false;
@@ -116,7 +116,7 @@ impl DigestState {
     ///
     /// `cnonce` is used for the first request of a challenge; libcurl's is the base64 form of 32
     /// random hexadecimal digits.
-    pub fn authorize(
+    pub(crate) fn authorize(
         &mut self,
         user: &[u8],
         password: &[u8],

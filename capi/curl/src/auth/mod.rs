@@ -14,22 +14,22 @@ mod digest;
 mod ntlm;
 mod sigv4;
 
-pub use choice::{AuthChoice, ChallengeInput, method};
-pub use digest::{BadDigest, DigestRequest, DigestState};
-pub use ntlm::{BadNtlm, NtlmChallenge, NtlmLogin, ntlm_negotiate};
-pub use sigv4::{SigV4, SigV4Error, SignedRequest};
+pub(crate) use choice::{AuthChoice, method};
+pub(crate) use digest::{DigestRequest, DigestState};
+pub(crate) use ntlm::{NtlmChallenge, NtlmLogin, ntlm_negotiate};
+pub(crate) use sigv4::{SigV4, SigV4Error, SignedRequest};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 /// The value of Basic.
-pub fn basic(user: &[u8], password: &[u8]) -> Vec<u8> {
+pub(crate) fn basic(user: &[u8], password: &[u8]) -> Vec<u8> {
     let pair = STANDARD.encode([user, b":", password].concat());
     format!("Basic {pair}").into_bytes()
 }
 
 /// The value of Bearer.
-pub fn bearer(token: &[u8]) -> Vec<u8> {
+pub(crate) fn bearer(token: &[u8]) -> Vec<u8> {
     [b"Bearer ", token].concat()
 }
 

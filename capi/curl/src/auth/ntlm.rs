@@ -11,11 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The message of the server is invalid; libcurl stops the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadNtlm;
+pub(crate) struct BadNtlm;
 
 /// The challenge of a server: the type 2 message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NtlmChallenge {
+pub(crate) struct NtlmChallenge {
     flags: u32,
     nonce: [u8; 8],
     target_info: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct NtlmChallenge {
 
 /// The input of the response besides the challenge.
 #[derive(Clone, Copy, Debug)]
-pub struct NtlmLogin<'a> {
+pub(crate) struct NtlmLogin<'a> {
     /// With a domain before a backslash or slash, if there is one.
     pub user: &'a [u8],
     /// The password.
@@ -35,7 +35,7 @@ pub struct NtlmLogin<'a> {
 }
 
 /// The value of the first request: the type 1 message.
-pub fn ntlm_negotiate() -> Vec<u8> {
+pub(crate) fn ntlm_negotiate() -> Vec<u8> {
     let mut message = SIGNATURE.to_vec();
     for word in [1, NEGOTIATED, 0, 0, 0, 0] {
         message.extend_from_slice(&u32::to_le_bytes(word));
@@ -48,7 +48,7 @@ impl NtlmChallenge {
     ///
     /// # Errors
     /// [`BadNtlm`].
-    pub fn parse(text: &[u8]) -> Result<Self, BadNtlm> {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, BadNtlm> {
         let message = STANDARD.decode(text).map_err(|_| BadNtlm)?;
         let word = |at: usize| {
             let bytes = message.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
@@ -73,7 +73,7 @@ impl NtlmChallenge {
     }
 
     /// The value of the second request: the type 3 message. `None` if it would be too long.
-    pub fn authorize(&self, login: NtlmLogin<'_>) -> Option<Vec<u8>> {
+    pub(crate) fn authorize(&self, login: NtlmLogin<'_>) -> Option<Vec<u8>> {
         let slash = login.user.iter().position(|byte| matches!(byte, b'\\' | b'/'));
         let (domain, user) = match slash {
             Some(at) => (&login.user[..at], &login.user[at + 1..]),

@@ -10,7 +10,7 @@ use crate::stamp::format_stamp;
 
 /// The parameters of `CURLOPT_AWS_SIGV4`: `provider1[:provider2[:region[:service]]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SigV4 {
+pub(crate) struct SigV4 {
     provider: Vec<u8>,
     header_provider: Vec<u8>,
     region: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct SigV4 {
 /// Why a request cannot be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SigV4Error {
+pub(crate) enum SigV4Error {
     /// There is no provider: `CURLE_BAD_FUNCTION_ARGUMENT`.
     Provider,
     /// Neither the parameters nor the host have a service: `CURLE_URL_MALFORMAT`.
@@ -43,7 +43,7 @@ impl std::error::Error for SigV4Error {}
 
 /// A request to sign.
 #[derive(Clone, Copy, Debug)]
-pub struct SignedRequest<'a> {
+pub(crate) struct SignedRequest<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The host of the URL.
@@ -71,7 +71,7 @@ impl SigV4 {
     ///
     /// # Errors
     /// The first provider is empty.
-    pub fn parse(option: &[u8]) -> Result<Self, SigV4Error> {
+    pub(crate) fn parse(option: &[u8]) -> Result<Self, SigV4Error> {
         let mut parts = option.splitn(4, |byte| *byte == b':').map(cut);
         let mut next = || parts.next().unwrap_or_default();
         let provider = Some(next()).filter(|part| !part.is_empty()).ok_or(SigV4Error::Provider)?;
@@ -88,7 +88,7 @@ impl SigV4 {
     ///
     /// # Errors
     /// Region or service are missing.
-    pub fn sign(
+    pub(crate) fn sign(
         &self,
         request: &SignedRequest<'_>,
     ) -> Result<(Vec<u8>, Option<Vec<u8>>), SigV4Error> {

@@ -1,5 +1,8 @@
 //! The expectations are those of libcurl's tests, or were recorded from curl 7.88.1.
 
+use super::choice::ChallengeInput;
+use super::digest::BadDigest;
+use super::ntlm::BadNtlm;
 use super::*;
 
 /// Tests 1933 to 1936.

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// True if `Secure` cookies may be set and sent: HTTPS, or a connection to this machine.
-pub fn is_secure_context(is_tls: bool, host: &[u8]) -> bool {
+pub(crate) fn is_secure_context(is_tls: bool, host: &[u8]) -> bool {
     is_tls || host.eq_ignore_ascii_case(b"localhost") || matches!(host, b"127.0.0.1" | b"::1")
 }
 

@@ -17,18 +17,18 @@ mod parse;
 mod store;
 mod text;
 
-pub use matching::is_secure_context;
-pub use store::{AddedCookie, CookieCommand, CookieEngine, cookie_field};
+pub(crate) use matching::is_secure_context;
+pub(crate) use store::{CookieCommand, CookieEngine, cookie_field};
 
 /// Cookies that one response may set; later fields are ignored. Refused cookies do not count.
-pub const SET_COOKIE_MAX: usize = 50;
+pub(crate) const SET_COOKIE_MAX: usize = 50;
 
 /// Cookies of one request.
-pub const SENT_COOKIES_MAX: usize = 150;
+pub(crate) const SENT_COOKIES_MAX: usize = 150;
 
 /// The URL that a cookie comes from or is sent to.
 #[derive(Clone, Copy, Debug)]
-pub struct CookieOrigin<'a> {
+pub(crate) struct CookieOrigin<'a> {
     /// The host of a `Host` field of the application, or else of the URL; no port, no brackets.
     pub host: &'a [u8],
     /// The path, with or without a query.
@@ -39,7 +39,7 @@ pub struct CookieOrigin<'a> {
 
 /// A cookie of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentCookie {
+pub(crate) struct SentCookie {
     /// The name.
     pub name: Vec<u8>,
     /// The value.

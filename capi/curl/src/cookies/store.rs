@@ -11,7 +11,7 @@ use crate::text::file_lines;
 
 /// The cookies of a handle or a share.
 #[derive(Clone, Debug)]
-pub struct CookieEngine {
+pub(crate) struct CookieEngine {
     /// By a hash of the domain, each in the order of creation.
     buckets: Vec<Vec<StoredCookie>>,
     parse_date: DateParser,
@@ -24,7 +24,7 @@ pub struct CookieEngine {
 
 /// Result of adding a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AddedCookie {
+pub(crate) enum AddedCookie {
     /// It is new.
     Added,
     /// It has replaced a cookie of the same name, domain and path.
@@ -35,7 +35,7 @@ pub enum AddedCookie {
 
 /// The commands of `CURLOPT_COOKIELIST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CookieCommand {
+pub(crate) enum CookieCommand {
     /// `ALL`: remove all cookies.
     RemoveAll,
     /// `SESS`: remove session cookies.
@@ -48,7 +48,7 @@ pub enum CookieCommand {
 
 impl CookieCommand {
     /// The command of this text, without case. `None`: the text is a cookie.
-    pub fn parse(text: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let all = [
             ("ALL", Self::RemoveAll),
             ("SESS", Self::RemoveSession),
@@ -62,7 +62,7 @@ impl CookieCommand {
 
 impl CookieEngine {
     /// Without cookies.
-    pub fn new(parse_date: DateParser) -> Self {
+    pub(crate) fn new(parse_date: DateParser) -> Self {
         Self {
             buckets: vec![Vec::new(); BUCKETS],
             parse_date,
@@ -73,25 +73,30 @@ impl CookieEngine {
     }
 
     /// Sets `CURLOPT_COOKIESESSION`, which affects files loaded later.
-    pub fn set_skips_session_cookies(&mut self, skips: bool) {
+    pub(crate) fn set_skips_session_cookies(&mut self, skips: bool) {
         self.skips_session_cookies = skips;
     }
 
     /// Adds the value of a `Set-Cookie` field of a response.
-    pub fn add_header(&mut self, value: &[u8], origin: CookieOrigin<'_>, now: i64) -> AddedCookie {
+    pub(crate) fn add_header(
+        &mut self,
+        value: &[u8],
+        origin: CookieOrigin<'_>,
+        now: i64,
+    ) -> AddedCookie {
         let context = self.context(Some(origin), true, now);
         self.add(header_line(value, &context), &context)
     }
 
     /// Adds a cookie of the application: a line of Netscape's format, or a header line.
-    pub fn add_line(&mut self, line: &[u8], now: i64) -> AddedCookie {
+    pub(crate) fn add_line(&mut self, line: &[u8], now: i64) -> AddedCookie {
         let context = self.context(None, true, now);
         self.add(parse_line(line, &context), &context)
     }
 
     /// The message for verbose output about the cookie that was just added. `None` if it was
     /// refused.
-    pub fn message(&self, added: AddedCookie) -> Option<String> {
+    pub(crate) fn message(&self, added: AddedCookie) -> Option<String> {
         let verb = match added {
             AddedCookie::Added => "Added",
             AddedCookie::Replaced => "Replaced",
@@ -113,7 +118,7 @@ impl CookieEngine {
     }
 
     /// Loads the text of a file, without replacing cookies of responses.
-    pub fn load(&mut self, file: &[u8], now: i64) {
+    pub(crate) fn load(&mut self, file: &[u8], now: i64) {
         let context = self.context(None, false, now);
         for line in file_lines(file, LINE_LEN_MAX) {
             let line =
@@ -124,7 +129,7 @@ impl CookieEngine {
     }
 
     /// Executes `RemoveAll` and `RemoveSession`. The other commands need files of the caller.
-    pub fn execute(&mut self, command: CookieCommand) {
+    pub(crate) fn execute(&mut self, command: CookieCommand) {
         match command {
             CookieCommand::RemoveAll => self.buckets.iter_mut().for_each(Vec::clear),
             CookieCommand::RemoveSession => self.retain(|cookie| cookie.expires != 0),
@@ -134,7 +139,7 @@ impl CookieEngine {
 
     /// The cookies for a request: longer paths, domains and names precede shorter ones, newer
     /// cookies older ones.
-    pub fn sent(&mut self, origin: CookieOrigin<'_>, now: i64) -> Vec<SentCookie> {
+    pub(crate) fn sent(&mut self, origin: CookieOrigin<'_>, now: i64) -> Vec<SentCookie> {
         let sent = |cookie: &StoredCookie| SentCookie {
             name: cookie.name.clone(),
             value: cookie.value.clone(),
@@ -143,13 +148,13 @@ impl CookieEngine {
     }
 
     /// The lines of `CURLINFO_COOKIELIST`.
-    pub fn list(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn list(&self) -> Vec<Vec<u8>> {
         let cookies = self.buckets.iter().flatten();
         cookies.filter_map(netscape_format).collect()
     }
 
     /// The text of the jar: a comment, and the cookies, the newest first.
-    pub fn jar(&mut self, now: i64) -> Vec<u8> {
+    pub(crate) fn jar(&mut self, now: i64) -> Vec<u8> {
         self.remove_expired(now);
         let mut cookies: Vec<_> = self.buckets.iter().flatten().collect();
         cookies.sort_unstable_by_key(|cookie| Reverse(cookie.serial));
@@ -159,11 +164,6 @@ impl CookieEngine {
             text.push(b'\n');
         }
         text
-    }
-
-    /// True if there are no cookies.
-    pub fn is_empty(&self) -> bool {
-        self.buckets.iter().all(Vec::is_empty)
     }
 
     fn context<'a>(
@@ -259,7 +259,11 @@ impl CookieEngine {
 ///
 /// `head_len` is the length of the request before this field: a cookie with which both would have
 /// 8,190 bytes is not added, nor are those behind it and `own`.
-pub fn cookie_field(sent: &[SentCookie], head_len: usize, own: Option<&[u8]>) -> Option<Vec<u8>> {
+pub(crate) fn cookie_field(
+    sent: &[SentCookie],
+    head_len: usize,
+    own: Option<&[u8]>,
+) -> Option<Vec<u8>> {
     let (mut value, mut len, mut count) = (Vec::new(), head_len + FIELD_NAME_LEN, 0);
     let mut append = |parts: [&[u8]; 3]| {
         value.extend_from_slice(if count == 0 { b"" } else { b"; " });

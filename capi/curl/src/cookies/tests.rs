@@ -1,6 +1,7 @@
 //! The installed libcurl 7.88.1 wrote the expectations in `data/cookies.txt` (see its head); and
 //! the cases that need a clock or another origin.
 
+use super::store::AddedCookie;
 use super::*;
 use crate::stamp::parse_stamp;
 use crate::testing::unescape;
@@ -103,7 +104,7 @@ fn max_age_counts_from_now() {
     assert_eq!(added, AddedCookie::Added);
     assert_eq!(sent(&mut engine, at("/", false), NOW + 10), "a=b");
     assert_eq!(sent(&mut engine, at("/", false), NOW + 11), "");
-    assert!(engine.is_empty());
+    assert!(engine.list().is_empty());
 }
 
 #[test]
