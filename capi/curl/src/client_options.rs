@@ -58,6 +58,10 @@ impl Multi {
             true => Leniency::HTTP_09,
             false => Leniency::strict(),
         };
+        let leniency = match values.is_on(Id::HTTP_TRANSFER_DECODING) {
+            true => leniency,
+            false => leniency.with(Leniency::RAW_CHUNKS),
+        };
         refuse_hidden_header(transfer, values)?;
         let options = socket_options(values, transfer.target.zone.as_deref());
         let leniency = match values.is_on(Id::IGNORE_CONTENT_LENGTH) {

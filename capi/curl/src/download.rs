@@ -215,8 +215,9 @@ impl Multi {
         });
         let Some(mut decoder) = decoder else { return Ok(()) };
         self.debug(easy, DebugKind::DataIn, &bytes, border);
-        let decodes = !decoder.is_empty() && easy.with_state(|it| decodes_body(&it.options));
         let is_chunked = decoder.is_chunked;
+        let decodes =
+            !decoder.is_empty() && easy.with_state(|it| decodes_body(&it.options, is_chunked));
         let delivered = match decodes {
             true => decoder.decode(&bytes, &mut |piece| self.deliver_piece(easy, piece, border)),
             false => self.deliver_piece(easy, bytes, border),
@@ -460,9 +461,11 @@ fn note_coding(state: &mut EasyState, field: ResponseField, value: &[u8]) -> Res
     }
 }
 
-/// `CURLOPT_HTTP_CONTENT_DECODING`, which holds for the codings of a transfer too.
-fn decodes_body(options: &EasyOptions) -> bool {
-    options.values.is_on(Id::HTTP_CONTENT_DECODING)
+/// `CURLOPT_HTTP_CONTENT_DECODING`, which holds for the codings of a transfer too. Chunks that are
+/// delivered with their framing (`CURLOPT_HTTP_TRANSFER_DECODING`) cannot be decoded.
+fn decodes_body(options: &EasyOptions, is_chunked: bool) -> bool {
+    let is_raw = is_chunked && !options.values.is_on(Id::HTTP_TRANSFER_DECODING);
+    options.values.is_on(Id::HTTP_CONTENT_DECODING) && !is_raw
 }
 
 /// `CURL_HTTP_VERSION_*`, as `CURLINFO_HTTP_VERSION` returns it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{
-    CompiledOrigin, Done, Error, ExchangeFacts, Options, RequestBody, TransferId, VerbatimHead,
+    CompiledOrigin, Done, Error, ExchangeFacts, Options, RequestBody, StatusAliases, TransferId,
+    VerbatimHead,
 };
 use fulmar_sys as sys;
 
@@ -85,6 +86,7 @@ impl Multi {
         self.prepare_login(easy)?;
         self.select_end(easy, border)?;
         let mut options = easy.with_state(|state| self.client_options(state))?;
+        options.status_aliases = status_aliases(easy, border);
         self.select_route(easy, &mut options)?;
         if Self::connects_only(easy) && options.tunnel.is_none() {
             return self.start_connect_only(easy, options, None);
@@ -130,6 +132,7 @@ impl Multi {
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
         let mut options = easy.with_state(|state| self.client_options(state))?;
+        options.status_aliases = status_aliases(easy, border);
         self.select_route(easy, &mut options)?; // as for CONNECT, or it is not found again
         if Self::connects_only(easy) {
             return self.start_connect_only(easy, options, tunnel);
@@ -378,6 +381,15 @@ impl EasyState {
                 download.decoder = BodyDecoder::default();
             }
         }
+    }
+}
+
+/// `CURLOPT_HTTP200ALIASES`.
+fn status_aliases(easy: &Easy, border: &dyn CBorder) -> StatusAliases {
+    let list = easy.pointer(Id::HTTP200ALIASES);
+    match list.is_null() {
+        true => StatusAliases::default(),
+        false => StatusAliases::new(border.list(list)),
     }
 }
 

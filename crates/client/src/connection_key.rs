@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use fulmar_engine::KeepAlive;
-use fulmar_proto::h1::{Leniency, ResponseProfile};
+use fulmar_proto::h1::{Leniency, ResponseProfile, StatusAliases};
 use fulmar_semantics::proxy::ProxyUrl;
 use fulmar_tls::ClientTls;
 
@@ -54,6 +54,8 @@ pub struct Key {
     pub leniency: Leniency,
     /// The rules by which responses are read.
     pub profile: ResponseProfile,
+    /// Lines that count as status lines.
+    pub status_aliases: StatusAliases,
 }
 
 impl Key {
@@ -88,10 +90,11 @@ impl Key {
             protocol,
             leniency,
             profile,
+            status_aliases,
         } = self;
         let peer = (port, route, connect_to, addresses, target_addresses, family, address_scope);
         let socket = (local, interface, keep_alive, nagle, fast_open);
-        let reading = (protocol, leniency, profile);
+        let reading = (protocol, leniency, profile, status_aliases);
         (peer, tls, credentials, socket, proxy_header, reading)
     }
 }

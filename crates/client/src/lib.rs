@@ -72,7 +72,7 @@ pub use client::Client;
 pub use connection_key::{IpVersion, Key, OpenedTunnel, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_engine::KeepAlive;
-pub use fulmar_proto::h1::{ResponseProfile, VerbatimHead};
+pub use fulmar_proto::h1::{ResponseProfile, StatusAliases, VerbatimHead};
 pub use fulmar_semantics::proxy;
 pub use fulmar_semantics::tunnel::{Socks4Error, Socks5Error};
 pub use options::{Config, Options, RateLimit};

@@ -229,6 +229,7 @@ impl<A: Application> Client<A> {
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
         connection.set_profile(key.profile);
+        connection.set_status_aliases(key.status_aliases.clone());
         let mut endpoint = endpoint(key, peer);
         endpoint.reports_local = header.as_ref().map(|header| header.local().clone());
         let layer = match layer(key, &attempt.beyond, header) {

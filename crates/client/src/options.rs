@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
-use fulmar_proto::h1::{DEPTH_MAX, Leniency, ResponseProfile};
+use fulmar_proto::h1::{DEPTH_MAX, Leniency, ResponseProfile, StatusAliases};
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, ProxyUrl, Settings};
@@ -126,6 +126,8 @@ pub struct Options {
     pub leniency: Leniency,
     /// The rules by which responses of HTTP/1 are read.
     pub profile: ResponseProfile,
+    /// With [`ResponseProfile::Libcurl`]: lines that count as status lines, too.
+    pub status_aliases: StatusAliases,
 }
 
 impl Default for Options {
@@ -176,6 +178,7 @@ impl Default for Options {
             address_scope: 0,
             leniency: Leniency::lenient(),
             profile: ResponseProfile::Grammar,
+            status_aliases: StatusAliases::default(),
         }
     }
 }
@@ -207,6 +210,7 @@ impl Options {
             address_scope: self.address_scope,
             leniency: self.leniency,
             profile: self.profile,
+            status_aliases: self.status_aliases.clone(),
         };
         if let Some(path) = &self.unix_socket {
             key.route = Route::Unix(path.clone());

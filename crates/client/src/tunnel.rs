@@ -91,5 +91,6 @@ fn connection(key: &Key, pipelining: u32) -> ClientConnection {
     let mut connection = ClientConnection::with_depth(pipelining);
     connection.set_leniency(key.leniency);
     connection.set_profile(key.profile);
+    connection.set_status_aliases(key.status_aliases.clone());
     connection
 }

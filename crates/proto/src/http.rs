@@ -4,7 +4,7 @@ use crate::body_len::BodyLen;
 use crate::connection::{Connection, IoState, Reset, SpliceTarget};
 use crate::errors::{PeerError, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
-use crate::h1::{H1, H1Client, Leniency, ResponseProfile};
+use crate::h1::{H1, H1Client, Leniency, ResponseProfile, StatusAliases};
 use crate::h2::{H2, PREFACE, SharedHttp2Limits};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -166,6 +166,13 @@ impl ClientConnection {
     pub fn set_profile(&mut self, profile: ResponseProfile) {
         if let Self::Http1(it, _) = self {
             it.set_profile(profile);
+        }
+    }
+
+    /// As [`H1Client::set_status_aliases`]. HTTP/2 has no status lines.
+    pub fn set_status_aliases(&mut self, aliases: StatusAliases) {
+        if let Self::Http1(it, _) = self {
+            it.set_status_aliases(aliases);
         }
     }
 

@@ -27,6 +27,7 @@ mod outbox;
 mod outgoing;
 mod side;
 mod spare;
+mod status_aliases;
 mod target;
 
 pub mod raw;

@@ -1,12 +1,21 @@
 //! The differences between the two ends of a connection: which heads it sends and receives.
 
+use std::fmt::Debug;
+
 use crate::event::{Client, Role, Server};
 use crate::head::{Request, Response};
+use crate::status_aliases::StatusAliases;
 
 /// A role as the machines of HTTP/1 and HTTP/2 see it: [`Server`] and [`Client`].
 pub trait Side: Role {
     /// True for the end that receives requests and responds to them.
     const SERVER: bool;
+
+    /// What a client accepts as status lines besides those of HTTP. A server has no memory for it.
+    type Aliases: Debug + Default + Send;
+
+    /// The aliases of a client.
+    fn aliases(aliases: &Self::Aliases) -> Option<&StatusAliases>;
 
     /// A head that has arrived, as this role receives it.
     ///
@@ -30,6 +39,12 @@ pub enum Head<'a> {
 impl Side for Server {
     const SERVER: bool = true;
 
+    type Aliases = ();
+
+    fn aliases((): &()) -> Option<&StatusAliases> {
+        None
+    }
+
     fn received(head: Head<'_>) -> Request<'_> {
         match head {
             Head::Request(request) => request,
@@ -44,6 +59,12 @@ impl Side for Server {
 
 impl Side for Client {
     const SERVER: bool = false;
+
+    type Aliases = StatusAliases;
+
+    fn aliases(aliases: &StatusAliases) -> Option<&StatusAliases> {
+        Some(aliases)
+    }
 
     fn received(head: Head<'_>) -> Response<'_> {
         match head {

@@ -330,7 +330,11 @@ fn bytes_behind_a_response_are_not_used() {
 /// `CURLOPT_HAPROXYPROTOCOL`, `CURLOPT_TCP_KEEPALIVE`, `CURLOPT_TCP_NODELAY` and their relatives.
 #[test]
 fn sockets_and_first_bytes_are_those_of_libcurl() {
-    for (group, expected) in [("first", "PROXY in a tunnel\n"), ("sockets", "nodelay 1\n")] {
+    for (group, expected) in [
+        ("first", "PROXY in a tunnel\n"),
+        ("sockets", "nodelay 1\n"),
+        ("responses", "raw chunks, reused\n"),
+    ] {
         let [original, ours] = both("wire", &[group.to_owned()]);
         assert!(original.contains(expected), "{original}");
         assert_eq!(ours, original);

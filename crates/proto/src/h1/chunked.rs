@@ -99,6 +99,27 @@ impl Decoder {
         }
     }
 
+    /// The number of bytes at the front of `bytes` that belong to the body, with all framing, up
+    /// to the end of a chunk's data at most; and true if the body ends with them.
+    pub(super) fn advance_raw(
+        &mut self,
+        bytes: &[u8],
+        leniency: Leniency,
+    ) -> Result<(usize, bool), PeerError> {
+        let (framing, part) = self.advance(bytes, leniency)?;
+        Ok(match part {
+            ChunkPart::Nothing => (framing, false),
+            ChunkPart::Trailers(size) => (framing + size, true),
+            ChunkPart::Data(left) => {
+                let arrived = bytes.len() - framing;
+                let n = usize::try_from(left).unwrap_or(usize::MAX).min(arrived);
+                self.taken(n as u64);
+                let end = framing + n;
+                (end + self.data_end(&bytes[end..]), false)
+            }
+        })
+    }
+
     #[inline(never)]
     fn advance_by_bytes(
         &mut self,

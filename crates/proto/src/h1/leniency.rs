@@ -49,12 +49,17 @@ impl Leniency {
     /// The rules of [`ResponseProfile::Libcurl`], which only clients have.
     pub(super) const LIBCURL: Self = Self(1 << 7);
 
+    /// With [`ResponseProfile::Libcurl`]: a chunked body is delivered with its framing and its
+    /// trailers, as it was received. The end is found all the same.
+    pub const RAW_CHUNKS: Self = Self(1 << 9);
+
     /// Nothing: for servers and proxies.
     pub const fn strict() -> Self {
         Self(0)
     }
 
-    /// Everything but [`Leniency::HTTP_09`] and [`Leniency::IGNORED_LENGTH`]: for user agents.
+    /// Everything but [`Leniency::HTTP_09`], [`Leniency::IGNORED_LENGTH`] and
+    /// [`Leniency::RAW_CHUNKS`]: for user agents.
     pub const fn lenient() -> Self {
         Self(Self::HTTP_09.0 - 1)
     }
@@ -89,7 +94,7 @@ pub enum ResponseProfile {
     #[default]
     Grammar,
     /// Those of libcurl 7.88, for programs that depend on them. Of the leniency only
-    /// [`Leniency::HTTP_09`] and [`Leniency::IGNORED_LENGTH`] count.
+    /// [`Leniency::HTTP_09`], [`Leniency::IGNORED_LENGTH`] and [`Leniency::RAW_CHUNKS`] count.
     ///
     /// A head may have any number of fields, in lines of up to [`super::LIBCURL_LINE_SIZE_MAX`]
     /// bytes, and [`super::LIBCURL_HEADS_SIZE_MAX`] bytes with all interim heads. Lines end with LF
@@ -110,7 +115,7 @@ impl fmt::Debug for Leniency {
     }
 }
 
-const NAMES: [(Leniency, &str); 8] = [
+const NAMES: [(Leniency, &str); 9] = [
     (Leniency::FOLDED_FIELDS, "folded fields"),
     (Leniency::BARE_LF, "bare LF"),
     (Leniency::CHUNK_BLANKS, "chunk blanks"),
@@ -119,6 +124,7 @@ const NAMES: [(Leniency, &str); 8] = [
     (Leniency::REPEATED_LENGTH, "repeated length"),
     (Leniency::HTTP_09, "HTTP/0.9"),
     (Leniency::IGNORED_LENGTH, "ignored length"),
+    (Leniency::RAW_CHUNKS, "raw chunks"),
 ];
 
 /// A section of lines, which decides how many of them cannot be folded.
@@ -189,7 +195,7 @@ mod tests {
             assert!(!all.has(*one), "{one:?}");
             all.with(*one)
         });
-        let others = Leniency::HTTP_09.with(Leniency::IGNORED_LENGTH);
+        let others = Leniency::HTTP_09.with(Leniency::IGNORED_LENGTH).with(Leniency::RAW_CHUNKS);
         assert_eq!(all, Leniency::lenient().with(others));
         assert_eq!(Leniency::lenient().without(others), Leniency::lenient());
         assert_eq!(format!("{:?}", Leniency::BARE_LF), r#"Leniency{"bare LF"}"#);

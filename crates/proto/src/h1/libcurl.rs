@@ -7,6 +7,7 @@
 
 use crate::errors::PeerError;
 use crate::head::{FieldOrigin, Header, Scratch, Version, is_hop, is_text, is_token, trim_ows};
+use crate::status_aliases::StatusAliases;
 
 use super::framing::{Coding, Length};
 use super::parse::{Fields, StatusLine};
@@ -50,11 +51,13 @@ pub(super) fn judge(
     bytes: &[u8],
     judging: Judging,
     judged: &mut u32,
+    aliases: &StatusAliases,
 ) -> Result<LibcurlSection, PeerError> {
     let Judging { has_eof, earlier, ignores_length } = judging;
     if *judged == 0 {
         let seen = bytes.len().min(HTTP.len());
-        if !bytes[..seen].eq_ignore_ascii_case(&HTTP[..seen]) {
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..=end]);
+        if !bytes[..seen].eq_ignore_ascii_case(&HTTP[..seen]) && !aliases.may_match(line) {
             return Ok(LibcurlSection::Http09);
         }
     }
@@ -71,7 +74,7 @@ pub(super) fn judge(
             _ if start == first => LinePlace::First,
             _ => LinePlace::Other,
         };
-        judge_line(line, place)?;
+        judge_line(line, place, aliases)?;
         if let Some(value) = value_of(line, b"content-length:").filter(|_| !ignores_length) {
             let may_have = *may_have_length.get_or_insert_with(|| !is_bodiless(bytes));
             if may_have && number(value) == LengthValue::Invalid {
@@ -119,12 +122,12 @@ enum LinePlace {
 }
 
 /// Judges a line, but for its length.
-fn judge_line(line: &[u8], place: LinePlace) -> Result<(), PeerError> {
+fn judge_line(line: &[u8], place: LinePlace, aliases: &StatusAliases) -> Result<(), PeerError> {
     if line.len() > LIBCURL_LINE_SIZE_MAX {
         return Err(PeerError::LineTooLong);
     }
     if place == LinePlace::Status {
-        status_line(line)?;
+        status_or_alias(line, aliases)?;
     } else if is_end(line) {
         return Ok(());
     }
@@ -149,6 +152,15 @@ fn judge_line(line: &[u8], place: LinePlace) -> Result<(), PeerError> {
 fn is_bodiless(head: &[u8]) -> bool {
     let line = memchr::memchr(b'\n', head).map_or(head, |end| &head[..=end]);
     status_line(line).is_ok_and(|(status, _)| matches!(status, 100..=199 | 204 | 304))
+}
+
+/// The same for a line that an alias may have accepted.
+fn status_or_alias(line: &[u8], aliases: &StatusAliases) -> Result<(u16, Version), PeerError> {
+    let begins_as_http = line.get(..HTTP.len()).is_some_and(|it| it.eq_ignore_ascii_case(HTTP));
+    match !begins_as_http && aliases.may_match(line) {
+        true => Ok((200, Version::Http10)),
+        false => status_line(line),
+    }
 }
 
 /// The status and the version of a status line, as the `sscanf` of libcurl reads them.
@@ -229,11 +241,12 @@ fn number(value: &[u8]) -> LengthValue {
 pub(super) fn decode(
     head: &[u8],
     ignores_length: bool,
+    aliases: &StatusAliases,
     scratch: &mut Scratch,
     fields: &mut Fields,
 ) -> StatusLine {
     let first = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
-    let (status, version) = status_line(&head[..first]).expect("the line was judged");
+    let (status, version) = status_or_alias(&head[..first], aliases).expect("the line was judged");
     *fields = Fields::default();
     scratch.head.clear();
     scratch.index.clear();

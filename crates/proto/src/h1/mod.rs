@@ -48,6 +48,7 @@ mod libcurl;
 mod parse;
 mod verbatim;
 
+pub use crate::status_aliases::StatusAliases;
 pub use encode::EncodedRequest;
 pub use fault::fault_position;
 pub use leniency::{Leniency, ResponseProfile};
@@ -95,6 +96,8 @@ pub struct H1<S: Side> {
     /// Bytes followed the current message. Client: they follow the last response and belong to no
     /// request. Server: if the request is the last one, they are drained before the close.
     excess: bool,
+    /// Client, by the rules of libcurl.
+    status_aliases: S::Aliases,
     leniency: Leniency,
     reuse: Reuse,
     room: Room,
@@ -140,6 +143,8 @@ struct HeadScan {
 enum BodyReader {
     Exact(u64),
     Chunked(chunked::Decoder),
+    /// Client: the same, with the framing as data.
+    RawChunks(chunked::Decoder),
     UntilEof,
 }
 
@@ -234,6 +239,7 @@ impl<S: Side> Default for H1<S> {
             responds_to_silence: false,
             unsent_request: false,
             excess: false,
+            status_aliases: S::Aliases::default(),
             leniency: Leniency::strict(),
             reuse: Reuse::Yes,
             room: Room::Open,
@@ -670,7 +676,7 @@ impl<S: Side> Connection for H1<S> {
             Recv::Done => 0,
             Recv::Body(BodyReader::Exact(left)) => left,
             Recv::Body(BodyReader::Chunked(_)) => CHUNKED_UNREAD_MAX,
-            Recv::Body(BodyReader::UntilEof)
+            Recv::Body(BodyReader::RawChunks(_) | BodyReader::UntilEof)
             | Recv::Rest
             | Recv::Upgraded
             | Recv::Tunnel

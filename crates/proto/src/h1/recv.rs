@@ -192,13 +192,14 @@ impl<S: Side> H1<S> {
         let bytes = input.bytes();
         let ignores_length = self.leniency.has(Leniency::IGNORED_LENGTH);
         let judging = Judging { has_eof: input.has_eof(), earlier: head.earlier, ignores_length };
-        match libcurl::judge(bytes, judging, &mut self.passed)? {
+        let aliases = S::aliases(&self.status_aliases).expect("only clients have these rules");
+        match libcurl::judge(bytes, judging, &mut self.passed, aliases)? {
             LibcurlSection::Partial => {
                 self.recv = Recv::Head(HeadScan { scan: head.scan.begun(), ..head });
                 Ok(None)
             }
             LibcurlSection::Whole(end) => {
-                let line = libcurl::decode(&bytes[..end], ignores_length, scratch, fields);
+                let line = libcurl::decode(&bytes[..end], ignores_length, aliases, scratch, fields);
                 let start = Start::Response(line);
                 let is_cut = !libcurl::has_end(&bytes[..end]);
                 Ok(Some(Decoded { start, repaired_from: Some(end), is_cut }))
@@ -406,6 +407,12 @@ impl<S: Side> H1<S> {
             self.reuse = Reuse::No;
         }
         self.recv = Recv::Body(framing.into());
+        if is_libcurl
+            && self.leniency.has(Leniency::RAW_CHUNKS)
+            && let Recv::Body(BodyReader::Chunked(decoder)) = self.recv
+        {
+            self.recv = Recv::Body(BodyReader::RawChunks(decoder));
+        }
         if handover {
             self.send = Send::Tunnel;
             self.recv = Recv::Done;
@@ -446,6 +453,13 @@ impl<S: Side> H1<S> {
             }
             BodyReader::UntilEof if input.at_eof() => Polling::End,
             BodyReader::UntilEof => Polling::Data(input.len()),
+            BodyReader::RawChunks(decoder) => {
+                let (n, is_end) = decoder.advance_raw(input.bytes(), self.leniency)?;
+                if is_end {
+                    *body = BodyReader::Exact(0);
+                }
+                Polling::Data(n)
+            }
             BodyReader::Chunked(decoder) => poll_chunked(decoder, self.leniency, input, scratch)?,
         };
         match polling {

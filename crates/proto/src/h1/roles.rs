@@ -1,6 +1,8 @@
 //! What only clients, or only servers, have.
 
-use super::{DEPTH_MAX, H1Client, H1Server, Handover, Leniency, Recv, ResponseProfile};
+use super::{
+    DEPTH_MAX, H1Client, H1Server, Handover, Leniency, Recv, ResponseProfile, StatusAliases,
+};
 use crate::event::StreamId;
 #[cfg(doc)]
 use crate::{connection::Connection, h1::H1, h1::RESPONSE_BUFFER_MAX};
@@ -23,6 +25,12 @@ impl H1Client {
             ResponseProfile::Grammar => self.leniency.without(Leniency::LIBCURL),
             ResponseProfile::Libcurl => self.leniency.with(Leniency::LIBCURL),
         };
+    }
+
+    /// With [`ResponseProfile::Libcurl`]: lines that count as status lines, too. Call it before the
+    /// first input.
+    pub fn set_status_aliases(&mut self, aliases: StatusAliases) {
+        self.status_aliases = aliases;
     }
 
     /// With [`ResponseProfile::Libcurl`], after an error in a head: the bytes of its lines that

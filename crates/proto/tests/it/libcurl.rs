@@ -11,7 +11,7 @@
 //! ```
 
 use bytes::BytesMut;
-use fulmar_proto::h1::{H1Client, Leniency, ResponseProfile};
+use fulmar_proto::h1::{H1Client, Leniency, ResponseProfile, StatusAliases};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Input, PeerError, Request, Scratch, UsageError,
 };
@@ -250,4 +250,62 @@ fn trailers_are_limited_by_their_size_only() {
         expected: "0 200 1003 \"\"".to_owned(),
     };
     assert_eq!(case.run(usize::MAX), case.expected);
+}
+
+/// The status, the body, and true if the response was complete, of a response that arrives in
+/// pieces of `size` bytes.
+fn read(mut connection: H1Client, input: &[u8], size: usize) -> (u16, Vec<u8>, bool) {
+    let request = Request::new(b"GET", b"/", Headers::EMPTY);
+    let stream = connection.open().expect("it is idle");
+    connection.send_head(stream, request, BodyLen::Empty).expect("a request");
+    connection.send_end(stream, Headers::EMPTY).expect("a request");
+    let queued = connection.unsent(stream);
+    connection.handle_sent(queued);
+    let (mut block, mut scratch) = (BytesMut::new(), Scratch::default());
+    let (mut status, mut body, mut is_complete) = (0, Vec::new(), false);
+    for piece in input.chunks(size) {
+        block.extend_from_slice(piece);
+        let mut input = Input::all(&mut block, false);
+        while let Some(event) = connection.poll_event(&mut input, &mut scratch).expect("sound") {
+            match event {
+                Event::Head { head, .. } => status = head.status,
+                Event::Data { bytes, .. } => body.extend_from_slice(&bytes),
+                Event::End { trailers, .. } => {
+                    assert!(trailers.iter().next().is_none());
+                    is_complete = true;
+                }
+                _ => {}
+            }
+        }
+    }
+    (status, body, is_complete)
+}
+
+#[test]
+fn raw_chunks_are_delivered_up_to_the_end_of_the_body() {
+    let body = b"3 ; a=b\r\nabc\r\n2\nde\r\n0\r\nx: y\r\n\r\n";
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let input = [&head[..], body].concat();
+    for size in 1..=input.len() {
+        let mut connection = H1Client::default();
+        connection.set_leniency(Leniency::RAW_CHUNKS);
+        connection.set_profile(ResponseProfile::Libcurl);
+        assert_eq!(read(connection, &input, size), (200, body.to_vec(), true), "{size}");
+    }
+}
+
+/// As CURLOPT_HTTP200ALIASES(3): the line has status 200, whatever follows.
+#[test]
+fn aliases_are_status_lines() {
+    let aliases = StatusAliases::new(vec![b"icy ".to_vec(), b"XYZ 404".to_vec()]);
+    for line in ["ICY 200 OK\r\n", "ICY 404\n", "xyz 404 Where\n", "HTTP/1.0 200 OK\r\n"] {
+        let input = format!("{line}Content-Length: 3\r\n\r\nabc");
+        for size in 1..=input.len() {
+            let mut connection = H1Client::default();
+            connection.set_profile(ResponseProfile::Libcurl);
+            connection.set_status_aliases(aliases.clone());
+            let read = read(connection, input.as_bytes(), size);
+            assert_eq!(read, (200, b"abc".to_vec(), true), "{line:?} {size}");
+        }
+    }
 }
