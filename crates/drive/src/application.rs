@@ -87,17 +87,18 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
         for (fd, tag) in self.selector.unwatched() {
             if let Some(fd) = self.descriptor(fd) {
                 tags.push(tag);
-                entries.push(PollEntry::new(fd));
+                entries.push(PollEntry::reading(fd));
             }
         }
         if entries.is_empty() || sys::poll_now(&mut entries).is_err() {
             return; // out of memory: a closed socket is found by its use
         }
-        if entries.iter().all(|entry| entry.events().is_empty()) {
+        let found = tags.into_iter().zip(entries.iter().map(PollEntry::events));
+        let ready: Vec<_> = found.filter(|(_, events)| !events.is_empty()).collect();
+        if ready.is_empty() {
             return; // mostly
         }
-        let events: Vec<_> = entries.iter().map(PollEntry::events).collect();
-        for (tag, events) in tags.into_iter().zip(events).filter(|(_, events)| !events.is_empty()) {
+        for (tag, events) in ready {
             self.note(tag, events.into());
         }
         self.perform(now);

@@ -26,7 +26,8 @@ impl<'fd> PollEntry<'fd> {
 
     /// Waits until `fd` is readable, or closed by the peer.
     pub fn reading(fd: BorrowedFd<'fd>) -> Self {
-        Self { entry: entry(fd.as_raw_fd(), Events::READABLE), fd: PhantomData }
+        let wanted = Events::READABLE | Events::HANGUP;
+        Self { entry: entry(fd.as_raw_fd(), wanted), fd: PhantomData }
     }
 
     /// The readiness.
@@ -159,6 +160,8 @@ pub(crate) fn millis(timeout: Duration) -> libc::c_int {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
     use std::os::fd::AsFd;
 
@@ -197,5 +200,16 @@ mod tests {
         crate::write(writer.as_fd(), b"x").unwrap();
         poll_now(&mut entries).unwrap();
         assert!(entries[0].events().is_readable() && !entries[0].events().is_hangup());
+    }
+
+    #[test]
+    fn room_to_send_is_not_readable() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut entries = [PollEntry::reading(near.as_fd())];
+        poll_now(&mut entries).unwrap();
+        assert!(entries[0].events().is_empty());
+        drop(far);
+        poll_now(&mut entries).unwrap();
+        assert!(entries[0].events().is_readable() && entries[0].events().is_hangup());
     }
 }
