@@ -91,7 +91,7 @@ impl Multi {
         easy.membership.is_running.set(true);
         self.running_count.update(|count| count + 1);
         self.queue_hop(easy);
-        self.report(border)
+        self.report_addition(border)
     }
 
     /// Removes a handle in any state (curl_multi_remove_handle(3)). One that is in no multi handle
@@ -204,8 +204,9 @@ impl Multi {
             }
         }
         self.drain(border);
-        self.update_all(matches!(action, MultiAction::Socket(..)), border);
-        self.drain(border);
+        if self.update_all(matches!(action, MultiAction::Socket(..)), border) {
+            self.drain(border);
+        }
         // Connections that have become idle remain in the application's loop until the transfers
         // that follow have been started: most of them are used again.
         if !matches!(action, MultiAction::Socket(..)) {
@@ -248,12 +249,11 @@ impl Multi {
                 continue;
             }
             let has_started = self.start_pending(border) | self.open_sockets(border);
-            let now = sys::now();
-            let is_due = self.reactor.borrow().deadline().is_some_and(|due| due <= now);
-            if !has_started && !is_due {
+            let deadline = self.reactor.borrow().deadline();
+            if !has_started && deadline.is_none_or(|due| due > sys::now()) {
                 return;
             }
-            self.reactor.borrow_mut().timeout_action(now);
+            self.reactor.borrow_mut().timeout_action(sys::now());
             if !has_started && self.reactor.borrow_mut().engine.application_mut().is_empty() {
                 return;
             }

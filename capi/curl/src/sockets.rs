@@ -37,6 +37,18 @@ impl Multi {
         }
     }
 
+    /// A handle was added: of what the application waits for, only the timer may have changed.
+    ///
+    /// # Errors
+    /// The callback returns -1.
+    pub(crate) fn report_addition(&self, border: &dyn CBorder) -> Result<(), MultiCode> {
+        self.report_timer(border);
+        match self.is_aborted.get() {
+            true => Err(MultiCode::AbortedByCallback),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn report_changes(&self, border: &dyn CBorder) {
         while let Some(change) = self.next_change() {
             match change {

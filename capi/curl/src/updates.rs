@@ -54,11 +54,11 @@ impl Multi {
         self.updated.borrow().iter().filter_map(due).min()
     }
 
-    /// Updates all transfers, or those whose check is due.
-    pub(crate) fn update_all(&self, only_due: bool, border: &dyn CBorder) {
+    /// Updates all transfers, or those whose check is due. False if there is none.
+    pub(crate) fn update_all(&self, only_due: bool, border: &dyn CBorder) -> bool {
         let updated: Vec<_> = self.updated.borrow().clone();
         if updated.is_empty() {
-            return;
+            return false;
         }
         let now = sys::now();
         for easy in updated {
@@ -70,6 +70,7 @@ impl Multi {
                 self.update_or_finish(&easy, border);
             }
         }
+        true
     }
 
     /// Updates a transfer, which ends if the callback requires it, or if it is too slow.
