@@ -197,8 +197,8 @@ const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 6\r
 const CONNECTIONS_MAX: usize = 128;
 /// Of a transfer with a handle that was used before, and with a new one.
 const ALLOCATIONS_MAX: [usize; 2] = [16, 25];
-const WAITING_SIZE_MAX: usize = 2_048;
-const PERFORMED_SIZE_MAX: usize = 13 * 1024;
+const WAITING_SIZE_MAX: usize = 1_950;
+const PERFORMED_SIZE_MAX: usize = 12_600;
 const CURLOPT_URL: c_int = 10_002;
 const CURLOPT_WRITEFUNCTION: c_int = 20_011;
 const CURLOPT_NOPROXY: c_int = 10_177;

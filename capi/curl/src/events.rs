@@ -50,6 +50,13 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
+    /// Exchanges the memory of queues without events: it is needed during an action only.
+    pub(crate) fn swap_memory(&mut self, other: &mut Self) {
+        if self.is_empty() && other.is_empty() {
+            std::mem::swap(&mut self.events, &mut other.events);
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<(TransferId, HopEvent)> {
         self.events.pop_front()
     }

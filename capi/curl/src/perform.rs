@@ -9,6 +9,7 @@ use fulmar_sys as sys;
 
 use crate::border::CBorder;
 use crate::code::CurlCode;
+use crate::events::EventQueue;
 use crate::handles::{Easy, Multi};
 use crate::multi::MultiAction;
 use crate::share_kind::SharedKind;
@@ -53,9 +54,9 @@ impl Easy {
     ) -> Result<(), CurlCode> {
         // The thread may be ending: then it has none any more.
         let mut memory = MEMORY.try_with(Cell::take).unwrap_or_default();
-        multi.reactor.borrow_mut().swap_memory(&mut memory);
+        memory.swap(multi);
         let result = self.perform_until_done(multi, border);
-        multi.reactor.borrow_mut().swap_memory(&mut memory);
+        memory.swap(multi);
         let _ = MEMORY.try_with(|kept| kept.set(memory));
         result
     }
@@ -135,9 +136,24 @@ impl Multi {
     }
 }
 
+/// What a multi handle needs during an action only.
+#[derive(Debug, Default)]
+struct ActionMemory {
+    turn: TurnMemory,
+    events: EventQueue,
+}
+
+impl ActionMemory {
+    fn swap(&mut self, multi: &Multi) {
+        let mut reactor = multi.reactor.borrow_mut();
+        reactor.swap_memory(&mut self.turn);
+        reactor.engine.application_mut().swap_memory(&mut self.events);
+    }
+}
+
 thread_local! {
     /// A transfer in a callback of another one finds it empty.
-    static MEMORY: Cell<TurnMemory> = Cell::default();
+    static MEMORY: Cell<ActionMemory> = Cell::default();
 }
 
 const PAUSE_RECV: i32 = 1;

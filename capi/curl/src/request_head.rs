@@ -107,6 +107,7 @@ impl WrittenHead {
         head.custom(options, parts, has_host, sends_te);
         let expects_continue = head.body(parts, te != BodyCoding::Identity, is_http10);
         head.raw(&[b"\r\n"]);
+        head.bytes.shrink_to_fit(); // it is kept for the next transfer
         Ok(Self {
             bytes: head.bytes,
             is_chunked: te != BodyCoding::Identity,
