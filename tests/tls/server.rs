@@ -114,7 +114,7 @@ fn unusable_certificates_are_reported_at_the_start() {
     let (client_cert, _) = certs.files(CertOwner::Client);
     says(
         two(Identity::files(&client_cert, &server_key)),
-        "Server.key: private key does not match the certificate in",
+        "Server.key: private key does not belong to the certificate of",
     );
     says(two(Identity::files(&client_cert, &server_key)), "Client.pem");
     says(two(Identity::files("nowhere.pem", &server_key)), "nowhere.pem: No such file");

@@ -60,9 +60,8 @@ impl CertificatesByName {
         let pair = CertifiedKey::new(chain, key);
         match pair.keys_match() {
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
-            Err(Error::InconsistentKeys(_)) => {
-                let kind = ConfigErrorKind::KeyMismatch(identity.cert.clone());
-                return Err(ConfigError::new(&identity.key, kind));
+            Err(error @ Error::InconsistentKeys(_)) => {
+                return Err(ConfigError::of_key(identity, error));
             }
             Err(error) => return Err(bad_cert(ConfigErrorKind::Rustls(error))),
         }

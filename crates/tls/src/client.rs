@@ -52,7 +52,7 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let (chain, key) = pem::identity(identity)?;
-                let unfit = |error| ConfigError::new(&identity.key, ConfigErrorKind::Rustls(error));
+                let unfit = |error| ConfigError::of_key(identity, error);
                 builder.with_client_auth_cert(chain, key).map_err(unfit)?
             }
         };
@@ -157,4 +157,29 @@ fn chain_verifier(
     let verifier =
         builder.build().map_err(|error| ConfigError::of_options(ConfigErrorKind::Roots(error)))?;
     Ok(verifier)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::identity::{Identity, Pem};
+
+    #[test]
+    fn a_key_of_another_certificate_is_named() {
+        let (own, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let cert = CertificateParams::new(vec!["ann".to_owned()]).unwrap();
+        let cert = cert.self_signed(&own).unwrap().pem();
+        let read = |path: &str, pem: String| Pem::Read(path.into(), Bytes::from(pem));
+        let tls = |key: &KeyPair| {
+            let cert = read("ann.pem", cert.clone());
+            let identity = Some(Identity::new(cert, read("bob.key", key.serialize_pem())));
+            ClientTls::new(ClientOptions { identity, ..ClientOptions::default() })
+        };
+        assert!(tls(&own).is_ok());
+        let text = "bob.key: private key does not belong to the certificate of ann.pem";
+        assert_eq!(tls(&other).unwrap_err().to_string(), text);
+    }
 }

@@ -10,7 +10,7 @@ use rustls::{
     AlertDescription, CertificateError, InvalidMessage, PeerIncompatible, PeerMisbehaved,
 };
 
-use crate::identity::Pem;
+use crate::identity::{Identity, Pem};
 
 /// Why a session failed: the error inside a [`fulmar_proto::LayerError`] of this crate.
 #[derive(Clone, Debug, PartialEq)]
@@ -284,6 +284,17 @@ impl ConfigError {
         Self { pem: Some(pem.clone()), kind }
     }
 
+    /// A private key that cannot be used, or not with its certificate.
+    pub(crate) fn of_key(identity: &Identity, error: rustls::Error) -> Self {
+        let kind = match error {
+            rustls::Error::InconsistentKeys(_) => {
+                ConfigErrorKind::KeyMismatch(identity.cert.clone())
+            }
+            error => ConfigErrorKind::Rustls(error),
+        };
+        Self::new(&identity.key, kind)
+    }
+
     pub(crate) fn of_options(kind: ConfigErrorKind) -> Self {
         Self { pem: None, kind }
     }
@@ -331,7 +342,7 @@ impl fmt::Display for ConfigError {
                 f.write_str("minimum TLS version is newer than the maximum")
             }
             ConfigErrorKind::KeyMismatch(cert) => {
-                write!(f, "private key does not match the certificate in {cert}")
+                write!(f, "private key does not belong to the certificate of {cert}")
             }
             ConfigErrorKind::IncompleteChain => {
                 f.write_str("incomplete chain: no other certificate issued the first one")
