@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fulmar_drive::DriverInfo;
+use fulmar_proto::PeerError;
 use fulmar_proto::h2::ErrorCode;
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
@@ -71,6 +72,9 @@ pub struct RunReport {
     pub steady: Option<Steady>,
     /// Violations of HTTP by the server.
     pub broken: BTreeMap<String, u64>,
+    /// True if a server responded to HTTP/1.1 with frames of HTTP/2.
+    #[serde(skip)]
+    pub only_http2: bool,
     /// Connections given up for lack of descriptors.
     pub without_descriptor: u32,
     /// Handshakes, if there is an `https` URL. They are part of no latency.
@@ -299,6 +303,14 @@ impl Summary {
         }
     }
 
+    fn connections(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            requested: self.requested,
+            established: self.tally.established_max,
+            opened: self.tally.opened,
+        }
+    }
+
     /// `outage` is how long the run had no connection, in nanoseconds; `lost`: whether it ended so.
     pub(crate) fn report(self, outage: u64, lost: bool) -> RunReport {
         let Self { tally, total, cpu, .. } = &self;
@@ -319,11 +331,7 @@ impl Summary {
         let per_request = |seconds: f64| per(seconds * 1e6, tally.answered);
         let user = (cpu.total() >= SPLIT_MIN).then_some(cpu.user);
         RunReport {
-            connections: ConnectionCounts {
-                requested: self.requested,
-                established: tally.established_max,
-                opened: tally.opened,
-            },
+            connections: self.connections(),
             requests: tally.answered,
             errors: errors(tally),
             status: tally.statuses().collect(),
@@ -352,6 +360,7 @@ impl Summary {
                 syscalls: calls(ledger),
                 syscalls_per_request: per(float(ledger.total()), *requests),
             }),
+            only_http2: tally.broken.iter().any(|(error, _)| *error == PeerError::OnlyHttp2),
             broken: tally.broken.iter().map(|(error, n)| (error.to_string(), *n)).collect(),
             without_descriptor: self.given_up,
             tls: tally.tls.as_ref().map(TlsReport::from),
@@ -447,7 +456,7 @@ pub(crate) mod tests {
                 tally.leave(flight.sent, flight.planned);
             }
             tally.fail(ErrorKind::Protocol, 1);
-            tally.note_broken(fulmar_proto::PeerError::BadLength);
+            tally.note_broken(PeerError::BadLength);
             tally.bytes = 123_456;
             let before = Ledger::here();
             let _ = sys::thread_cpu();

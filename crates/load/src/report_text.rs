@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fulmar_drive::DriverInfo;
-use fulmar_proto::PeerError;
 
 use crate::histogram::Latency;
 use crate::limited_by::LimitedBy;
@@ -116,7 +115,7 @@ impl RunReport {
         for (what, n) in &self.broken {
             field(out, "", &format!("{what} ({})", grouped(*n)));
         }
-        if self.broken.contains_key(&PeerError::OnlyHttp2.to_string()) {
+        if self.only_http2 {
             field(out, "", "use --http2 for servers that speak HTTP/2 without negotiation");
         }
         if self.errors.contains_key("address_unavailable") {
@@ -353,6 +352,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+    }
+
+    #[test]
+    fn servers_without_http1_are_named() {
+        let mut report = sample(None);
+        assert!(!report.only_http2 && !report.text().contains("--http2"));
+        report.only_http2 = true;
+        assert!(report.text().contains("use --http2 for servers that speak HTTP/2"));
     }
 
     #[test]
