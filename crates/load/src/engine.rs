@@ -28,7 +28,7 @@ use fulmar_engine::{
 };
 use fulmar_proto::h2::H2;
 use fulmar_proto::{Client, ClientConnection, Connection, Event, Input, Reset, StreamId, Transmit};
-use fulmar_tls::{HTTP2, Info};
+use fulmar_tls::{HTTP2, Info, TlsError};
 
 use crate::flights::Flight;
 use crate::opener::Opener;
@@ -56,6 +56,7 @@ struct Conn {
     gate: u16,
     batch: u8,
     stage: ConnStage,
+    received: bool,  // bytes of HTTP, behind the handshake
     responded: bool, // has received a response
     armed: bool,     // a timer runs, which expires no later than the oldest request's timeout
 }
@@ -91,6 +92,7 @@ struct LoadHandler {
     freed: bool,            // the current event made its connection free for a request
     service: Reachability,
     vain_since: Option<u64>, // since then connections were refused, without a response
+    refusal: Option<RefusedHandshakes>, // of handshakes, before the first response
     failure: Option<ConnectFailure>,
     publish_at: u64,
     target: u64, // responses and failures that end the run
@@ -104,6 +106,13 @@ struct Cursor {
     address: usize,
     request: usize,
     untried: usize, // addresses, until one has worked
+}
+
+/// Handshakes that servers have refused for one reason, in a row.
+#[derive(Debug)]
+struct RefusedHandshakes {
+    cause: TlsError,
+    times: u32,
 }
 
 /// The last connect that failed.
@@ -234,6 +243,7 @@ impl Load {
                 gate: opening.gate,
                 batch: opening.batch,
                 stage: ConnStage::Connecting,
+                received: false,
                 responded: false,
                 armed: false,
             };
@@ -415,6 +425,7 @@ impl LoadHandler {
             freed: false,
             service: Reachability::Down { since: 0 },
             vain_since: None,
+            refusal: None,
             failure: None,
             publish_at: 0,
             target: count.unwrap_or(u64::MAX),
@@ -536,6 +547,10 @@ impl LoadHandler {
         self.tally.answer(at, flight, status);
         self.freed = true;
         self.vain_since = None;
+        if self.is_refused() {
+            self.service.restore(at, &self.shared.outages);
+        }
+        self.refusal = None;
         if !std::mem::replace(&mut conn.responded, true) {
             self.opener.note_response(conn.batch);
         }
@@ -545,7 +560,9 @@ impl LoadHandler {
         self.tally.connected();
         self.opener.succeed(gate);
         self.origins[usize::from(gate)].untried = 0;
-        self.service.restore(now, &self.shared.outages);
+        if !self.is_refused() {
+            self.service.restore(now, &self.shared.outages);
+        }
     }
 
     fn conclude(&mut self, finish: Finish) {
@@ -572,9 +589,17 @@ impl LoadHandler {
         }
     }
 
+    /// True if servers have refused each handshake for the same reason: they would refuse the next.
+    fn is_refused(&self) -> bool {
+        self.refusal.as_ref().is_some_and(|refusal| refusal.times >= FAILURES_MAX)
+    }
+
     /// True if no thread has a connection and all have given up. A connect in progress is waited
     /// for, up to the timeout.
     fn is_lost(&mut self, now: u64) -> bool {
+        if self.is_refused() && self.tally.established == 0 {
+            self.service.refuse(now, &self.shared.outages);
+        }
         if let Reachability::Failing { since } = self.service {
             let (opener, never) = (&self.opener, self.tally.opened == 0);
             let long = now.saturating_sub(since) >= nanos_of(LOST_AFTER);
@@ -612,13 +637,13 @@ impl Handler<ClientConnection, Conn> for LoadHandler {
             }
             ConnectionEvent::Event(event) => self.handle_event(now, (connection, conn), event),
             ConnectionEvent::InputUsed => self.handle_used(now, socket, (connection, conn)),
+            ConnectionEvent::Received => conn.received = true,
             ConnectionEvent::Timer => {
                 conn.armed = false;
                 self.expired.push(socket);
             }
             // The reason of a fault is counted at the end of its connection.
-            ConnectionEvent::Received
-            | ConnectionEvent::Replaced { .. }
+            ConnectionEvent::Replaced { .. }
             | ConnectionEvent::Sent
             | ConnectionEvent::Ending
             | ConnectionEvent::DeadlinePassed { .. }

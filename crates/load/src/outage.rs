@@ -31,7 +31,9 @@ pub(crate) enum Reachability {
 impl Reachability {
     /// The last connection was lost.
     pub(crate) fn lose(&mut self, now: u64) {
-        *self = Self::Down { since: now };
+        if let Self::Up = self {
+            *self = Self::Down { since: now };
+        }
     }
 
     /// A connect failed while no connection was established.
@@ -46,6 +48,17 @@ impl Reachability {
     pub(crate) fn give_up(&mut self, now: u64, run: &Outages) {
         run.lock().given_up += 1;
         *self = Self::GivenUp { look_at: now };
+    }
+
+    /// Each connection is established and refused.
+    pub(crate) fn refuse(&mut self, now: u64, run: &Outages) {
+        match *self {
+            Self::Up => run.fail(now),
+            Self::Down { since } => run.fail(since),
+            Self::Failing { .. } => {}
+            Self::GivenUp { .. } => return,
+        }
+        self.give_up(now, run);
     }
 
     /// A connection was established. That has no effect if the run is lost already.

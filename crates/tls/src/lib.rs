@@ -81,6 +81,7 @@ pub use options::{
 };
 pub use pin::{Pin, PinError};
 pub use roots::Roots;
+pub use rustls::AlertDescription;
 pub use server::ServerTls;
 pub use session::{ClientSession, ServerSession, Session};
 pub use side::{ProcessStatus, ServerSide, TlsSide};

@@ -346,7 +346,10 @@ fn a_client_certificate_is_accepted() {
     no_errors(&report(&known), 9);
     let unknown = load(&["--cacert", &ca, "-c", "2", "-n", "9", "--json", &url]);
     let report: serde_json::Value = serde_json::from_str(&unknown.stdout).expect("a report");
-    assert_eq!(report["errors"], serde_json::json!({ "handshake": 9 }), "{report}");
+    // Six in a row end the run; the other connection may have been refused meanwhile.
+    let refused = report["errors"]["handshake"].as_u64().expect("a number");
+    assert!((6..=8).contains(&refused) && report["lost"] == true, "{report}");
+    assert_eq!(report["errors"].as_object().expect("an object").len(), 1, "{report}");
     let causes = report["tls"]["causes"].to_string();
     assert!(causes.contains("TLS alert CertificateRequired"), "{report}");
 }

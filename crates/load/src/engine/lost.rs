@@ -1,6 +1,7 @@
 //! What becomes of requests whose connection or stream ends without a response, and of connects
 //! that fail.
 
+use std::error::Error;
 use std::io;
 
 use fulmar_engine::End;
@@ -8,7 +9,9 @@ use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId};
 use fulmar_tls::TlsError;
 
-use super::{Conn, ConnStage, ConnectFailure, LOST_AFTER, LoadHandler, nanos_of};
+use super::{
+    Conn, ConnStage, ConnectFailure, LOST_AFTER, LoadHandler, RefusedHandshakes, nanos_of,
+};
 use crate::outstanding::Outstanding;
 use crate::tally::ErrorKind;
 
@@ -146,10 +149,12 @@ impl LoadHandler {
             End::Layer(error) if error.downcast_ref() == Some(&TlsError::Truncated) => {
                 self.tally.fail(ErrorKind::Closed, n);
             }
-            // In TLS 1.3 the client is done first: the server may still refuse its certificate.
-            End::Layer(error) if !conn.responded => {
-                self.tally.fail_to_shake_hands(&error.to_string());
-                self.tally.fail(ErrorKind::Handshake, n);
+            End::Layer(error) if !conn.received && is_alert(error.as_ref()) => {
+                self.note_refusal(error.as_ref());
+                match n {
+                    0 => self.tally.error(ErrorKind::Handshake),
+                    n => self.tally.fail(ErrorKind::Handshake, n),
+                }
             }
             _ => self.tally.fail(ErrorKind::Reset, n),
         }
@@ -165,11 +170,25 @@ impl LoadHandler {
             _ if is_refused && self.is_vain(now) => {
                 self.opener.want(now, conn.number, conn.gate);
             }
-            // The server closes each connection at once, or speaks HTTP/1.
-            (0, _) | (_, End::Peer(PeerError::NotHttp2)) => {
+            // The server closes each connection at once, refuses it, or speaks HTTP/1.
+            (0, _) | (_, End::Layer(_) | End::Peer(PeerError::NotHttp2)) => {
                 self.opener.rest(now, conn.number, conn.gate);
             }
             _ => self.opener.want(now, conn.number, conn.gate),
+        }
+    }
+
+    /// The server refused a handshake that was complete for this side. In TLS 1.3 the client is
+    /// done first: the server may still refuse its certificate.
+    fn note_refusal(&mut self, error: &(dyn Error + 'static)) {
+        self.tally.fail_to_shake_hands(&error.to_string());
+        let Some(cause) = error.downcast_ref::<TlsError>() else { return };
+        if self.tally.answered > 0 {
+            return;
+        }
+        match &mut self.refusal {
+            Some(refusal) if refusal.cause == *cause => refusal.times += 1,
+            other => *other = Some(RefusedHandshakes { cause: cause.clone(), times: 1 }),
         }
     }
 
@@ -201,6 +220,11 @@ impl LoadHandler {
             self.opener.fail(now, conn.number, conn.gate);
         }
     }
+}
+
+/// True if the peer sent a fatal alert.
+fn is_alert(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(TlsError::Alert(_)))
 }
 
 /// Why a handshake failed.

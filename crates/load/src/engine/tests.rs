@@ -1,6 +1,7 @@
 //! The engine against scripted servers, in memory and virtual time.
 
 mod http2;
+mod refusals;
 
 use std::collections::BTreeMap;
 
