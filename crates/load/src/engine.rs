@@ -553,6 +553,7 @@ impl LoadHandler {
         self.refusal = None;
         if !std::mem::replace(&mut conn.responded, true) {
             self.opener.note_response(conn.batch);
+            self.opener.recover(conn.gate);
         }
     }
 

@@ -139,8 +139,13 @@ impl Opener {
         let gate = &mut self.gates[usize::from(gate)];
         gate.opening -= 1;
         gate.window = (gate.window + 1).min(max);
-        gate.pause = PAUSE_MIN;
         gate.failures = 0;
+    }
+
+    /// A connection received its first response: the next pause is short again. A connect that
+    /// succeeds is not enough, as the server may end each connection at once.
+    pub(crate) fn recover(&mut self, gate: u16) {
+        self.gates[usize::from(gate)].pause = PAUSE_MIN;
     }
 
     /// A connect to the last address of a destination failed. It is tried again later.
@@ -261,6 +266,28 @@ mod tests {
         }
         assert!((8..=18).contains(&tries), "{tries}");
         assert!(opener.has_failed(8) && !opener.has_failed(19));
+    }
+
+    /// GOAWAY at the end of the handshake had each of them opened again after 10 ms.
+    #[test]
+    fn connections_without_a_response_are_opened_with_growing_pauses() {
+        let mut opener = opener(4, 1, 512);
+        let (mut now, mut tries) = (0, 0);
+        while now < 10 * PAUSE_MAX {
+            while let Some(opening) = opener.next(now) {
+                tries += 1;
+                opener.succeed(opening.gate);
+                opener.note_response(opening.batch);
+                opener.rest(now, opening.number, opening.gate);
+            }
+            now = opener.deadline().unwrap();
+        }
+        assert!((8..=40).contains(&tries), "{tries}");
+        opener.recover(0);
+        let opening = opener.next(now).unwrap();
+        opener.succeed(0);
+        opener.rest(now, opening.number, 0);
+        assert_eq!(opener.deadline(), Some(now + PAUSE_MIN));
     }
 
     #[test]
