@@ -405,14 +405,23 @@ pub unsafe extern "C" fn curl_multi_wakeup(handle: *mut CurlMultiHandle) -> c_in
 
 /// The events of `CURL_WAIT_POLL*`.
 fn events(bits: i16) -> Events {
-    let reads = if bits & (WAIT_IN | WAIT_PRIORITY) != 0 { Events::READABLE } else { Events::NONE };
-    let writes = if bits & WAIT_OUT != 0 { Events::WRITABLE } else { Events::NONE };
-    reads | writes
+    [(WAIT_IN, Events::READABLE), (WAIT_PRIORITY, Events::URGENT), (WAIT_OUT, Events::WRITABLE)]
+        .into_iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .fold(Events::NONE, |events, (_, event)| events | event)
 }
 
+/// An error counts for both directions, as in libcurl.
 fn returned(events: Events) -> i16 {
-    let reads = if events.is_readable() { WAIT_IN } else { 0 };
-    reads | if events.is_writable() { WAIT_OUT } else { 0 }
+    let is_failed = events | Events::ERROR == events;
+    [
+        (WAIT_IN, events.is_readable()),
+        (WAIT_PRIORITY, events.is_urgent()),
+        (WAIT_OUT, events.is_writable() || is_failed),
+    ]
+    .into_iter()
+    .filter(|(_, is_reported)| *is_reported)
+    .fold(0, |bits, (bit, _)| bits | bit)
 }
 
 const WAIT_IN: i16 = 1;

@@ -18,6 +18,10 @@ impl Events {
     pub const READABLE: Self = Self(libc::POLLIN as u32);
     /// Level-triggered writability: for descriptors of other libraries.
     pub const WRITABLE: Self = Self(libc::POLLOUT as u32);
+    /// Level-triggered urgent data: for descriptors of other libraries.
+    pub const URGENT: Self = Self(libc::POLLPRI as u32);
+    /// An error, which is reported always.
+    pub const ERROR: Self = Self(libc::POLLERR as u32);
     /// All events of a stream socket, edge-triggered.
     pub const EDGES: Self =
         Self((libc::POLLIN | libc::POLLPRI | libc::POLLOUT | RDHUP) as u32 | EDGE);

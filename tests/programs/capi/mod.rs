@@ -461,6 +461,14 @@ fn connections_are_used_for_the_same_options_only() {
     assert_eq!(ours.lines().next(), Some("nothing: 0 0, 1 connections"));
 }
 
+/// Descriptors of the application in `curl_multi_poll` and `curl_multi_wait`, also for urgent data.
+#[test]
+fn waits_report_the_events_of_libcurl() {
+    let [original, ours] = both("waits", &[]);
+    assert!(original.contains("urgent, events 2: 0, count 1, 2\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Callbacks for sockets, `CURLOPT_CONNECT_ONLY`, addresses and descriptors of connections.
 #[test]
 fn sockets_are_opened_and_closed_by_the_application() {
