@@ -15,11 +15,11 @@ use crate::events::ReceivedHead;
 use crate::failure::{Failure, UNREAD_CHUNKS};
 use crate::handles::{Easy, EasyState, Multi};
 use crate::header_list::HeaderOrigin;
+use crate::held_body::HeldKind;
 use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::response_field::ResponseField;
 use crate::stamp::unix_time;
-use crate::values::CPointer;
 use crate::websocket::accept;
 
 /// Result of a write callback for a piece.
@@ -28,6 +28,17 @@ enum Written {
     Accepted,
     Paused,
     Refused,
+}
+
+impl Written {
+    /// `result`: what the callback returned for a piece of `len` bytes.
+    fn of(result: usize, len: usize) -> Self {
+        match result {
+            WRITE_PAUSE => Self::Paused,
+            _ if result == len => Self::Accepted,
+            _ => Self::Refused,
+        }
+    }
 }
 
 impl Multi {
@@ -82,7 +93,7 @@ impl Multi {
     fn leave_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
         self.note_unfinished(easy);
         self.detach(easy);
-        self.follow_or_finish(easy, Ok(()), border);
+        self.end_response(easy, Ok(()), border);
     }
 
     /// Delivers the lines of a malformed head before the one that is not accepted.
@@ -144,7 +155,8 @@ impl Multi {
         }
     }
 
-    /// `origin`: that of a header, for `curl_easy_header`.
+    /// Delivers a header line, or keeps it while the application has paused. `origin`: that of a
+    /// header, for `curl_easy_header`.
     pub(crate) fn deliver_line(
         &self,
         easy: &Easy,
@@ -152,14 +164,24 @@ impl Multi {
         origin: Option<HeaderOrigin>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        self.write_header(easy, line, origin, border)?;
-        match easy.with_state(|state| state.options.values.is_on(Id::HEADER)) {
-            true => self.deliver_piece(easy, Bytes::copy_from_slice(line), border),
-            false => Ok(()),
+        store_line(easy, line, origin)?;
+        let kind = match easy.with_state(|state| state.options.values.is_on(Id::HEADER)) {
+            true => HeldKind::LinesAndBody(origin),
+            false => HeldKind::Lines(origin),
+        };
+        let piece = || Bytes::copy_from_slice(line);
+        if let Some(held) = easy.with_state(|state| hold_if_paused(state, kind, piece)) {
+            return held;
         }
+        if kind == HeldKind::LinesAndBody(origin)
+            && self.write_body(easy, kind, piece(), border)? == Written::Paused
+        {
+            return Ok(());
+        }
+        self.write_lines_of(easy, origin, line, border)
     }
 
-    /// Keeps a line for the header API, and passes it to the header callback.
+    /// Keeps a line for the header API, and passes it to the header callback, which cannot pause.
     pub(crate) fn write_header(
         &self,
         easy: &Easy,
@@ -167,11 +189,20 @@ impl Multi {
         origin: Option<HeaderOrigin>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        if let Some(origin) = origin
-            && !easy.with_state(|state| state.headers.push(line, origin))
-        {
-            return Err(Failure::new(CurlCode::BadFunctionArgument, ""));
+        store_line(easy, line, origin)?;
+        match self.write_lines(easy, line, border)? {
+            Written::Accepted => Ok(()),
+            Written::Paused | Written::Refused => Err(header_refused()),
         }
+    }
+
+    /// Passes header lines to the header callback.
+    fn write_lines(
+        &self,
+        easy: &Easy,
+        lines: &[u8],
+        border: &dyn CBorder,
+    ) -> Result<Written, Failure> {
         let call = {
             let state = easy.state.borrow();
             let values = &state.options.values;
@@ -183,12 +214,9 @@ impl Multi {
                 (false, _) => Some((function, data)),
             }
         };
-        if let Some((function, data)) = call
-            && self.call_for(easy, || border.write(function, data, line))? != line.len()
-        {
-            return Err(Failure::new(CurlCode::WriteError, "Failed writing header"));
-        }
-        Ok(())
+        let Some((function, data)) = call else { return Ok(Written::Accepted) };
+        let written = self.call_for(easy, || border.write(function, data, lines))?;
+        Ok(Written::of(written, lines.len()))
     }
 
     /// Delivers received bytes of the body, decoded.
@@ -270,28 +298,69 @@ impl Multi {
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let held = easy.with_state(|state| {
-            let download = &mut state.transfer.as_mut()?.download;
-            // Behind the pieces that a callback has released, and that are not delivered yet.
-            let is_held = download.is_paused || !download.held.is_empty();
-            is_held.then(|| download.held.push(bytes.clone()))
-        });
+        let held = easy.with_state(|state| hold_if_paused(state, HeldKind::Body, || bytes.clone()));
         match held {
             Some(held) => held,
-            None => self.write_body(easy, bytes, border),
+            None => self.write_piece(easy, HeldKind::Body, bytes, border),
         }
     }
 
-    fn write_body(&self, easy: &Easy, bytes: Bytes, border: &dyn CBorder) -> Result<(), Failure> {
+    /// Passes a piece to its callbacks: as in libcurl, the write callback is the first.
+    fn write_piece(
+        &self,
+        easy: &Easy,
+        kind: HeldKind,
+        bytes: Bytes,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        match kind {
+            HeldKind::Body => self.write_body(easy, kind, bytes, border).map(|_| ()),
+            HeldKind::LinesAndBody(origin) => {
+                match self.write_body(easy, kind, bytes.clone(), border)? {
+                    Written::Paused => Ok(()),
+                    _ => self.write_lines_of(easy, origin, &bytes, border),
+                }
+            }
+            HeldKind::Lines(origin) => self.write_lines_of(easy, origin, &bytes, border),
+        }
+    }
+
+    /// Passes header lines of one origin to the header callback, or holds them if it pauses.
+    fn write_lines_of(
+        &self,
+        easy: &Easy,
+        origin: Option<HeaderOrigin>,
+        lines: &[u8],
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        match self.write_lines(easy, lines, border)? {
+            Written::Accepted => {}
+            Written::Paused => {
+                self.hold(easy, HeldKind::Lines(origin), Bytes::copy_from_slice(lines));
+            }
+            Written::Refused => return Err(header_refused()),
+        }
+        Ok(())
+    }
+
+    /// Passes a piece to the write callback. What it does not accept is held.
+    fn write_body(
+        &self,
+        easy: &Easy,
+        kind: HeldKind,
+        bytes: Bytes,
+        border: &dyn CBorder,
+    ) -> Result<Written, Failure> {
         let (function, data) = (easy.pointer(Id::WRITEFUNCTION), easy.pointer(Id::WRITEDATA));
         let mut rest = bytes;
         while !rest.is_empty() {
             let piece = rest.slice(..rest.len().min(WRITE_SIZE_MAX));
-            match self.write(function, data, &piece, border) {
+            let written = self.call(|| border.write(function, data, &piece));
+            match Written::of(written, piece.len()) {
                 Written::Accepted => rest = rest.slice(piece.len()..),
                 Written::Paused => {
-                    self.hold(easy, rest);
-                    return Ok(());
+                    self.hold(easy, kind, rest);
+                    return Ok(Written::Paused);
                 }
                 Written::Refused => {
                     return Err(Failure::new(
@@ -305,32 +374,18 @@ impl Multi {
                 state.transfer.as_ref().is_none_or(|transfer| transfer.download.is_paused)
             });
             if is_paused && !rest.is_empty() {
-                self.hold(easy, rest);
-                return Ok(());
+                self.hold(easy, kind, rest);
+                return Ok(Written::Paused);
             }
         }
-        Ok(())
-    }
-
-    fn write(
-        &self,
-        function: CPointer,
-        data: CPointer,
-        piece: &[u8],
-        border: &dyn CBorder,
-    ) -> Written {
-        match self.call(|| border.write(function, data, piece)) {
-            WRITE_PAUSE => Written::Paused,
-            len if len == piece.len() => Written::Accepted,
-            _ => Written::Refused,
-        }
+        Ok(Written::Accepted)
     }
 
     /// Keeps a piece in front of those that came later, and stops the server.
-    fn hold(&self, easy: &Easy, bytes: Bytes) {
+    fn hold(&self, easy: &Easy, kind: HeldKind, bytes: Bytes) {
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
-                transfer.download.held.put_back(bytes);
+                transfer.download.held.put_back(kind, bytes);
             }
         });
         self.pause_download(easy);
@@ -357,8 +412,8 @@ impl Multi {
         easy: &Rc<Easy>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        while let Some(piece) = easy.with_state(pop_held) {
-            self.write_body(easy, piece, border)?;
+        while let Some((kind, piece)) = easy.with_state(pop_held) {
+            self.write_piece(easy, kind, piece, border)?;
         }
         let id = easy.with_state(|state| {
             let transfer = state.transfer.as_ref().filter(|it| !it.download.is_paused)?;
@@ -373,8 +428,33 @@ impl Multi {
     }
 }
 
+/// Holds a piece if the application has paused, or not accepted the pieces before it.
+fn hold_if_paused(
+    state: &mut EasyState,
+    kind: HeldKind,
+    piece: impl FnOnce() -> Bytes,
+) -> Option<Result<(), Failure>> {
+    let download = &mut state.transfer.as_mut()?.download;
+    // Behind the pieces that a callback has released, and that are not delivered yet.
+    let is_held = download.is_paused || !download.held.is_empty();
+    is_held.then(|| download.held.push(kind, piece()))
+}
+
+/// Stores a header line for `curl_easy_header`.
+fn store_line(easy: &Easy, line: &[u8], origin: Option<HeaderOrigin>) -> Result<(), Failure> {
+    let Some(origin) = origin else { return Ok(()) };
+    match easy.with_state(|state| state.headers.push(line, origin)) {
+        true => Ok(()),
+        false => Err(Failure::new(CurlCode::BadFunctionArgument, "")),
+    }
+}
+
+fn header_refused() -> Failure {
+    Failure::new(CurlCode::WriteError, "Failed writing header")
+}
+
 /// The next piece that was held, unless the application has paused.
-fn pop_held(state: &mut EasyState) -> Option<Bytes> {
+fn pop_held(state: &mut EasyState) -> Option<(HeldKind, Bytes)> {
     let download = &mut state.transfer.as_mut()?.download;
     if download.is_paused { None } else { download.held.pop() }
 }

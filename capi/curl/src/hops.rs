@@ -262,13 +262,7 @@ impl Multi {
         if easy.with_state(|state| retries_on_new_connection(state, is_reused, &mut result)) {
             return self.queue_hop(easy);
         }
-        let is_held = easy.with_state(|state| match &mut state.transfer {
-            Some(transfer) if !transfer.download.held.is_empty() => {
-                transfer.download.ended = Some(result.clone());
-                true
-            }
-            _ => false,
-        });
+        let is_held = easy.with_state(|state| hold_end(state, &result));
         let result = match self.update(easy, true, border) {
             Err(failure) => result.and(Err(failure)),
             Ok(()) => result,
@@ -307,11 +301,24 @@ impl Multi {
         self.detach(easy);
         match easy.with_state(|state| state.transfer.as_ref().is_some_and(|it| it.is_connecting)) {
             true => self.end_connect(easy, Ok(()), border),
-            false => self.follow_or_finish(easy, Ok(()), border),
+            false => self.end_response(easy, Ok(()), border),
         }
     }
 
-    /// The held end of a transfer, once everything before it was delivered.
+    /// A response has ended: what follows waits until the application accepts the rest of it.
+    pub(crate) fn end_response(
+        &self,
+        easy: &Rc<Easy>,
+        result: Result<(), Failure>,
+        border: &dyn CBorder,
+    ) {
+        match easy.with_state(|state| hold_end(state, &result)) {
+            true => self.watch_held(easy),
+            false => self.follow_or_finish(easy, result, border),
+        }
+    }
+
+    /// The held end of a response, once everything before it was delivered.
     pub(crate) fn end_held(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
         let ended = easy.with_state(|state| state.transfer.as_mut()?.download.ended.take());
         if let Some(result) = ended {
@@ -409,6 +416,17 @@ fn bytes_of(body: &RequestBody) -> &[u8] {
         RequestBody::Bytes(bytes) => bytes,
         _ => b"",
     }
+}
+
+/// Keeps the end of a response if the application has paused, or has not accepted all of it.
+fn hold_end(state: &mut EasyState, result: &Result<(), Failure>) -> bool {
+    let Some(transfer) = &mut state.transfer else { return false };
+    let download = &mut transfer.download;
+    let is_held = !download.held.is_empty() || (download.is_paused && result.is_ok());
+    if is_held {
+        download.ended = Some(result.clone());
+    }
+    is_held
 }
 
 fn facts_of(done: &Done) -> ExchangeFacts {

@@ -224,6 +224,15 @@ fn lifetimes_are_those_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Header and write callbacks that pause at each place of a response.
+#[test]
+fn header_lines_are_held_as_by_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("held_lines", &[format!("http://{address}/")]);
+    assert_eq!(original.matches("resumed: 0\n").count(), 38, "{original}");
+    assert_eq!(ours, original);
+}
+
 /// `NULL` and foreign handles, numbers out of range, callbacks that fail or use their own handle,
 /// texts of megabytes, limits of time at their borders: the same codes, and no crash.
 #[test]
