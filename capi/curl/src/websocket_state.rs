@@ -13,7 +13,7 @@ use crate::websocket_frames::{
 pub(crate) struct WebSocketState {
     pub(crate) decoder: WebSocketDecoder,
     pub(crate) encoder: WebSocketEncoder,
-    /// Frames that follow the one that is being sent.
+    /// The response to the last PING, which follows the frame that is being sent.
     deferred: Vec<u8>,
     /// Received, and not decoded.
     pub(crate) input: Bytes,
@@ -69,6 +69,8 @@ impl WebSocketState {
         if self.encoder.left() == 0 {
             return Ok(self.encode(payload, 0, PONG)?.0);
         }
+        // §5.5.3: the last PING is enough. The application may never end its frame.
+        self.deferred.clear();
         let mut encoder = WebSocketEncoder::default();
         encoder.begin(PONG, payload.len() as u64, mask()?, &mut self.deferred);
         encoder.push(payload, &mut self.deferred);
@@ -114,7 +116,9 @@ mod tests {
         let mut socket = WebSocketState::default();
         let (begun, len) = socket.encode(b"he", 5, TEXT | OFFSET).expect("a part");
         assert_eq!((begun.len(), len), (2 + 4 + 2, 2));
-        assert_eq!(socket.pong(b"x").expect("random bytes"), b"");
+        for ping in [&b"first"[..], b"second", b"x"] {
+            assert_eq!(socket.pong(ping).expect("random bytes"), b"");
+        }
         assert_eq!(socket.encode(b"y", 0, TEXT), Err(CurlCode::BadFunctionArgument));
         assert_eq!(socket.encode(b"four", 0, OFFSET), Err(CurlCode::BadFunctionArgument));
         let (rest, _) = socket.encode(b"llo", 0, OFFSET).expect("the rest");
