@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::lost_exchange::failure;
 use crate::options::{Config, Options};
 use crate::pool::Multiplexing;
-use crate::request::Request;
+use crate::request::{CompiledOrigin, Request};
 use crate::request_url::RequestUrl;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR, is_older};
 use crate::transfer::{BodyUse, TransferId};
@@ -157,6 +157,16 @@ impl<A: Application> Client<A> {
             | ConnectionProgress::AwaitsSettings
             | ConnectionProgress::Http2 => data.owners.first(),
         }
+    }
+
+    /// True if a request to this origin would be sent at once, on that connection.
+    pub fn would_use(&self, origin: &CompiledOrigin, socket: SocketId) -> bool {
+        let Some((connection, _)) = self.connections.get(socket) else { return false };
+        if connection.vacancy() == 0 {
+            return false;
+        }
+        let next = self.core.state.pool.next_for(origin.key());
+        next.is_some_and(|next| next == socket.index)
     }
 
     /// Closes idle connections. Connections in use are closed after their responses.
@@ -407,6 +417,7 @@ impl<A: Application> Client<A> {
             return self.connections.touch(now, socket, &mut self.core);
         }
         data.owners.release_memory();
+        let has_served = data.uses > 0;
         data.idle_since = self.core.state.moment(now);
         let (origin, stage) = (data.origin(), data.stage);
         let pool = &self.core.state.pool;
@@ -423,9 +434,9 @@ impl<A: Application> Client<A> {
         }
         self.dispatch(now, origin);
         let state = &self.core.state;
-        if state.pool.idle() > state.config.idle_max
-            || self.connections.len() > state.config.kept_max
-        {
+        let is_over = state.pool.idle() > state.config.idle_max
+            || self.connections.len() > state.config.kept_max;
+        if is_over && has_served {
             self.evict(now);
         }
         self.serve_waiting_origin();

@@ -137,6 +137,9 @@ impl<A: Application> ConnectionHandler<A> {
         id: TransferId,
     ) {
         let transfer = self.state.transfers.get_mut(id.0).expect("it was in the queue");
+        if transfer.request.is_for_later() {
+            return self.report_connection(now, socket, data, id);
+        }
         let stream = connection.open().expect("a connection of the pool takes a request");
         transfer.reused = data.uses > 0;
         if data.owners.is_empty() {
@@ -166,6 +169,25 @@ impl<A: Application> ConnectionHandler<A> {
         let origin = transfer.origin;
         self.state.join(now, origin);
         self.begin(now, id, connection, stream);
+    }
+
+    /// A transfer that needs a connection for later requests has it.
+    fn report_connection(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        data: &ConnectionData,
+        id: TransferId,
+    ) {
+        let transfer = self.state.transfers.get_mut(id.0).expect("it was in the queue");
+        transfer.stage = TransferStage::Detached;
+        (transfer.socket, transfer.peer, transfer.reused) = (socket, data.peer, data.uses > 0);
+        transfer.timestamps.assigned = Some(now);
+        if let Some(opening) = &data.opening {
+            transfer.timestamps.setup = opening.setup; // also for its first exchange
+        }
+        self.state.commands.push_back(Command::Freed(socket));
+        self.finish_transfer(now, id, Ok(()));
     }
 
     /// The connection may be free: the first waiting transfer gets it at once, before the driver

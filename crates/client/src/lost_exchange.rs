@@ -82,7 +82,12 @@ impl<A: Application> ConnectionHandler<A> {
             place == PlaceOnConnection::Behind || (transfer.reused && !transfer.retried);
         let has_no_response = matches!(loss.error, Error::Peer(PeerError::Unsolicited));
         let mute = has_no_response || place != PlaceOnConnection::Front || !data.response_begun;
-        let again = silent && mute && harmless && first_time && loss.may_be_stale;
+        let again = silent
+            && mute
+            && harmless
+            && first_time
+            && loss.may_be_stale
+            && transfer.request.options().resends;
         let error = match loss.error {
             Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
             Error::Layer(error) if silent && mute && is_truncated(&error) => Error::Closed,
@@ -107,7 +112,8 @@ impl<A: Application> ConnectionHandler<A> {
     ) {
         let Some(transfer) = self.state.active_on(socket, id) else { return }; // it was cancelled
         let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
-        let replayable = silent && transfer.request.body().is_replayable();
+        let request = &transfer.request;
+        let replayable = silent && request.body().is_replayable() && request.options().resends;
         let early = usize::from(transfer.is_early);
         let refusals = transfer.extra.as_ref().map_or(0, |extra| extra.refusals[early]);
         let request = match code {

@@ -128,6 +128,9 @@ pub struct Options {
     pub profile: ResponseProfile,
     /// With [`ResponseProfile::Libcurl`]: lines that count as status lines, too.
     pub status_aliases: StatusAliases,
+    /// A request whose connection was closed, or refused it, before it was processed, is sent again
+    /// on another one.
+    pub resends: bool,
 }
 
 impl Default for Options {
@@ -160,6 +163,7 @@ impl Default for Options {
             lowest_speed: None,
             highest_speed: None,
             retries: 0,
+            resends: true,
             tls: None,
             protocol: Protocol::Negotiated,
             proxies: None,

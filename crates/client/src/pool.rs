@@ -289,6 +289,17 @@ impl Pool {
         self.by_key.get(key).is_some_and(|at| self.origins[*at].idle.first().is_some())
     }
 
+    /// The connection that a request with this key would get now: one that carries many, or the
+    /// idle one that was used last. `None` if others wait.
+    pub(crate) fn next_for(&self, key: &Hashed) -> Option<u32> {
+        let at = *self.by_key.get(key)?;
+        let origin = &self.origins[at];
+        if origin.waiting > 0 {
+            return None;
+        }
+        self.shared_of(at).or_else(|| origin.idle.first())
+    }
+
     /// Marks a connection as idle, unless it is.
     pub(crate) fn insert_idle(&mut self, at: usize, connection: u32) {
         if self.of_all.contains(connection) {

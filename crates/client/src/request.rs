@@ -47,8 +47,17 @@ struct Inner {
     encoded: Option<EncodedRequest>,
     /// The head of the caller; with HTTP/2, `headers` has its fields.
     verbatim: Option<VerbatimHead>,
-    /// There is no request: its connection carries the bytes of the application.
-    is_tunnel: bool,
+    purpose: ConnectionPurpose,
+}
+
+/// What a transfer needs its connection for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionPurpose {
+    Exchange,
+    /// There is no request: the connection carries the bytes of the application.
+    Tunnel,
+    /// There is no request: the connection is for later ones.
+    Later,
 }
 
 /// A URL and options, compiled once for requests whose heads are the caller's: the URL is parsed,
@@ -90,19 +99,46 @@ impl CompiledOrigin {
         &self.shared.options
     }
 
+    pub(crate) fn key(&self) -> &Hashed {
+        &self.shared.key
+    }
+
+    /// The same for requests that ask for another protocol ([`VerbatimHead::upgrades`]).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_upgrades(&self) -> Result<Self, BuildError> {
+        let SharedOrigin { target, options, .. } = &*self.shared;
+        Self::compile(target.clone(), Arc::clone(options), true)
+    }
+
     /// A request with this head: see [`Request::with_verbatim_head`].
     ///
     /// # Errors
     /// The head has a malformed field, and the connection may be one of HTTP/2.
     pub fn request(&self, head: VerbatimHead, body: RequestBody) -> Result<Request, BuildError> {
         let origin = match head.upgrades {
-            true => {
-                let SharedOrigin { target, options, .. } = &*self.shared;
-                Self::compile(target.clone(), Arc::clone(options), true)?
-            }
+            true => self.for_upgrades()?,
             false => self.clone(),
         };
         origin.verbatim_request(head, body, 0)
+    }
+
+    /// No request, but a connection for the next one with this origin: the transfer ends as soon as
+    /// one is there, a new one or one that is kept.
+    pub fn connection(&self) -> Request {
+        let inner = Inner {
+            origin: self.clone(),
+            method: Box::default(),
+            headers: HeaderBuf::new(),
+            body: RequestBody::Empty,
+            tag: 0,
+            credentials: None,
+            encoded: None,
+            verbatim: None,
+            purpose: ConnectionPurpose::Later,
+        };
+        Request { inner: Arc::new(inner) }
     }
 
     /// `upgrades`: the request asks for another protocol.
@@ -153,7 +189,7 @@ impl CompiledOrigin {
             credentials,
             encoded,
             verbatim,
-            is_tunnel: false,
+            purpose: ConnectionPurpose::Exchange,
         };
         Ok(Request { inner: Arc::new(inner) })
     }
@@ -232,7 +268,7 @@ pub struct RequestBuilder {
     tag: u64,
     options: Option<Arc<Options>>,
     verbatim: Option<VerbatimHead>,
-    is_tunnel: bool,
+    purpose: ConnectionPurpose,
 }
 
 impl Request {
@@ -252,7 +288,7 @@ impl Request {
             tag: 0,
             options: None,
             verbatim: None,
-            is_tunnel: false,
+            purpose: ConnectionPurpose::Exchange,
         }
     }
 
@@ -281,7 +317,7 @@ impl Request {
     /// nothing is read before [`crate::Context::resume`]. No other transfer uses the connection,
     /// which is closed when the transfer ends or is removed.
     pub fn tunnel(url: &str) -> RequestBuilder {
-        RequestBuilder { is_tunnel: true, ..Self::with_method("CONNECT", url) }
+        RequestBuilder { purpose: ConnectionPurpose::Tunnel, ..Self::with_method("CONNECT", url) }
     }
 
     /// The URL, without user and password.
@@ -337,7 +373,12 @@ impl Request {
 
     /// True if it is no request ([`Request::tunnel`]).
     pub(crate) fn is_tunnel(&self) -> bool {
-        self.inner.is_tunnel
+        self.inner.purpose == ConnectionPurpose::Tunnel
+    }
+
+    /// True if it is no request ([`CompiledOrigin::connection`]).
+    pub(crate) fn is_for_later(&self) -> bool {
+        self.inner.purpose == ConnectionPurpose::Later
     }
 
     /// True if the response has no body, whatever its fields declare.
@@ -460,7 +501,7 @@ impl Request {
             options: Arc::clone(self.options()),
             credentials: inner.credentials.clone(),
             verbatim: inner.verbatim.clone(),
-            is_tunnel: inner.is_tunnel,
+            purpose: inner.purpose,
         }
     }
 }
@@ -541,7 +582,7 @@ impl RequestBuilder {
             options,
             credentials,
             verbatim: self.verbatim,
-            is_tunnel: self.is_tunnel,
+            purpose: self.purpose,
         };
         draft.compile()
     }
@@ -557,7 +598,7 @@ struct Draft {
     options: Arc<Options>,
     credentials: Option<Arc<Credentials>>,
     verbatim: Option<VerbatimHead>,
-    is_tunnel: bool,
+    purpose: ConnectionPurpose,
 }
 
 impl Draft {
@@ -566,7 +607,7 @@ impl Draft {
             let origin = CompiledOrigin::compile(self.target, self.options, head.upgrades)?;
             return origin.verbatim_request(head, self.body, self.tag);
         }
-        if self.is_tunnel {
+        if self.purpose == ConnectionPurpose::Tunnel {
             let inner = Inner {
                 origin: CompiledOrigin::compile(self.target, self.options, true)?,
                 method: self.method,
@@ -576,7 +617,7 @@ impl Draft {
                 credentials: None,
                 encoded: None,
                 verbatim: None,
-                is_tunnel: true,
+                purpose: ConnectionPurpose::Tunnel,
             };
             return Ok(Request { inner: Arc::new(inner) });
         }
@@ -595,7 +636,7 @@ impl Draft {
             credentials: self.credentials,
             encoded: None,
             verbatim: None,
-            is_tunnel: false,
+            purpose: ConnectionPurpose::Exchange,
         };
         let bytes = match &inner.body {
             RequestBody::Empty => Some(Bytes::new()),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Config, Options, Protocol, Request};
+use fulmar_client::{CompiledOrigin, Config, Options, Protocol, Request};
 use fulmar_engine::{Engine, Peer, SocketEvent};
 
 use crate::driven::{DrivenClient, OK};
@@ -295,4 +295,37 @@ fn a_request_is_sent_again_after_408_on_a_reused_connection() {
         driven.receive(OK, false);
         assert_eq!(driven.client.application().ends, ["ok 200", "ok 200"], "{method}");
     }
+}
+
+/// It is the connection of the next request, whose times have those of its setup.
+#[test]
+fn a_connection_is_opened_for_a_later_request() {
+    let mut driven = DrivenClient::new(None);
+    let origin = CompiledOrigin::new(URL, Options::default()).expect("an origin");
+    driven.start(&origin.connection());
+    let socket = driven.socket.expect("a connection");
+    assert!(driven.client.would_use(&origin, socket));
+    assert_eq!((driven.client.idle_connections(), driven.sent()), (1, String::new()));
+    run(&mut driven, Options::default());
+    driven.start(&origin.connection());
+    let done = &driven.client.application().done;
+    let facts: Vec<_> = done.iter().map(|it| (it.connection == Some(socket), it.reused)).collect();
+    assert_eq!(facts, [(true, false), (true, false), (true, true)]);
+    assert_eq!(driven.client.stats().connections, 1);
+    driven.start(&get(URL, Options::default()));
+    assert!(!driven.client.would_use(&origin, socket), "it is busy");
+    driven.receive(b"HTTP/1.1 200 OK\r\n\r\n", true);
+    assert!(!driven.client.would_use(&origin, socket), "it is closed");
+}
+
+/// The application decides about each connection.
+#[test]
+fn a_request_is_not_sent_again_unless_it_may_be() {
+    let mut driven = DrivenClient::new(None);
+    let options = Options { resends: false, ..Options::default() };
+    run(&mut driven, options.clone());
+    driven.start(&get(URL, options));
+    driven.receive(b"", true);
+    assert_eq!(driven.client.stats().connections, 1);
+    assert_eq!(driven.client.application().ends.len(), 2);
 }
