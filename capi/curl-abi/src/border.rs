@@ -4,7 +4,7 @@
 //! address is of the right kind is the contract of `curl_easy_setopt`; the compiler of the
 //! application checks it, nothing else can.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use fulmar_curl::hsts::HstsEntry;
@@ -29,6 +29,9 @@ type IoctlFunction = unsafe extern "C" fn(*mut c_void, c_int, *mut c_void) -> c_
 type TrailerFunction = unsafe extern "C" fn(*mut *mut slist::CurlSlist, *mut c_void) -> c_int;
 type ProgressFunction = unsafe extern "C" fn(*mut c_void, i64, i64, i64, i64) -> c_int;
 type ProgressFloatFunction = unsafe extern "C" fn(*mut c_void, f64, f64, f64, f64) -> c_int;
+type PermitRequestFunction =
+    unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, c_int) -> c_int;
+type StartResolverFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 type DebugFunction =
     unsafe extern "C" fn(*mut c_void, c_int, *const c_char, usize, *mut c_void) -> c_int;
 type SocketFunction =
@@ -115,6 +118,21 @@ impl CBorder for CFunctions {
         let function = function!(function, ProgressFloatFunction);
         // SAFETY: the arguments are those of its type.
         unsafe { function(user.0, download_total, downloaded, upload_total, uploaded) }
+    }
+
+    fn permit_request(&self, function: CPointer, user: CPointer, ends: [(String, u16); 2]) -> i32 {
+        let [peer, local] = ends.map(|(address, port)| {
+            (CString::new(address).expect("an address has no NUL"), c_int::from(port))
+        });
+        let function = function!(function, PermitRequestFunction);
+        // SAFETY: the texts live during the call.
+        unsafe { function(user.0, peer.0.as_ptr(), local.0.as_ptr(), peer.1, local.1) }
+    }
+
+    fn start_resolver(&self, function: CPointer, user: CPointer) -> i32 {
+        let function = function!(function, StartResolverFunction);
+        // SAFETY: the resolver has no state that an application knows; `NULL` is allowed.
+        unsafe { function(std::ptr::null_mut(), std::ptr::null_mut(), user.0) }
     }
 
     fn print_error(&self, file: CPointer, text: &[u8]) {

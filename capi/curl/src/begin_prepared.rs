@@ -31,7 +31,7 @@ impl Multi {
     }
 
     fn find_prepared(&self, easy: &Easy) -> Option<Rc<PreparedRequest>> {
-        if !self.hosts.borrow().is_empty() {
+        if !self.hosts.borrow().is_empty() || self.open.borrow().has_http10() {
             return None;
         }
         easy.with_state(|state| {

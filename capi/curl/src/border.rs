@@ -44,6 +44,13 @@ pub trait CBorder {
     /// `CURLOPT_PROGRESSFUNCTION`, which gets the same counts as floating point numbers.
     fn progress_float(&self, function: CPointer, user: CPointer, counts: [i64; 4]) -> i32;
 
+    /// `CURLOPT_PREREQFUNCTION`, with the addresses and ports of the peer and of this end;
+    /// anything but 0 refuses the request.
+    fn permit_request(&self, function: CPointer, user: CPointer, ends: [(String, u16); 2]) -> i32;
+
+    /// `CURLOPT_RESOLVER_START_FUNCTION`; anything but 0 fails the transfer.
+    fn start_resolver(&self, function: CPointer, user: CPointer) -> i32;
+
     /// Prints to `CURLOPT_STDERR`; `NULL`: to the standard error.
     fn print_error(&self, file: CPointer, text: &[u8]);
 

@@ -73,6 +73,12 @@ impl Multi {
         border: &dyn CBorder,
     ) {
         self.forget_own(easy);
+        if let Some(connection) = assigned.connection {
+            self.note_assigned(easy, connection, assigned.peer);
+        }
+        if let Err(failure) = self.request_permission(easy, border) {
+            return self.finish(easy, Err(failure), border);
+        }
         let id = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             let id = transfer.id.take()?;

@@ -56,6 +56,7 @@ impl Multi {
         if heads > HEADS_SIZE_MAX {
             return Err(Failure::of_large_heads(heads, HEADS_SIZE_MAX));
         }
+        self.note_version(easy, head.version == Version::Http10);
         let origin = match head.is_interim {
             true => HeaderOrigin::Interim,
             false => HeaderOrigin::Header,

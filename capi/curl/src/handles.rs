@@ -136,6 +136,8 @@ pub struct Multi {
     pub(crate) closed: RefCell<Vec<Rc<Easy>>>,
     /// The addresses of `CURLOPT_RESOLVE`.
     pub(crate) hosts: RefCell<StaticHosts>,
+    /// When names were resolved, for `CURLOPT_RESOLVER_START_FUNCTION`.
+    pub(crate) resolved: RefCell<BTreeMap<(String, u16), Instant>>,
     /// Those whose progress is reported or checked.
     pub(crate) updated: RefCell<Vec<Rc<Easy>>>,
     pub(crate) messages: RefCell<VecDeque<(Rc<Easy>, CurlCode)>>,

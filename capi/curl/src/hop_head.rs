@@ -84,7 +84,7 @@ pub(crate) fn write_head(
         body,
         negotiates: state.auth.negotiates,
         refuses_expect: transfer.attempts.refuses_expect,
-        is_http10: state.info.http_version == HTTP_VERSION_1_0,
+        is_http10: state.info.http_version == HTTP_VERSION_1_0 || transfer.on_http10,
     };
     let mut head = WrittenHead::write(&state.options, &parts)
         .map_err(|code| Failure::new(code, "Chunky upload is not supported by HTTP 1.0"))?;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{
-    CompiledOrigin, Done, Error, ExchangeFacts, Options, RequestBody, StatusAliases, TransferId,
-    VerbatimHead,
+    Done, Error, ExchangeFacts, Options, RequestBody, StatusAliases, TransferId, VerbatimHead,
 };
 use fulmar_sys as sys;
 
@@ -80,6 +79,7 @@ impl Multi {
     pub(crate) fn start_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) -> Result<(), Failure> {
         easy.note_switch(border);
         if easy.with_state(|it| it.transfer.as_ref().is_some_and(|it| it.target.is_file)) {
+            self.request_permission(easy, border)?;
             self.transfer_file(easy, border);
             return Ok(());
         }
@@ -88,12 +88,13 @@ impl Multi {
         let mut options = easy.with_state(|state| self.client_options(state))?;
         options.status_aliases = status_aliases(easy, border);
         self.select_route(easy, &mut options)?;
+        let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
+        let origin = origin.unwrap_or_default();
+        self.start_resolver(easy, &origin, &options, border)?;
         if Self::connects_only(easy) && options.tunnel.is_none() {
             return self.start_connect_only(easy, options, None);
         }
         let custom = custom_fields(easy, border)?;
-        let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
-        let origin = origin.unwrap_or_default();
         if options.tunnel.is_some() {
             self.reactor.borrow_mut().check_unwatched(sys::now());
             let has_idle = self.reactor.borrow().engine.has_idle(&origin, &options);
@@ -125,7 +126,8 @@ impl Multi {
         started
     }
 
-    fn continue_in(
+    /// The connection of the current request is known, or leads through `tunnel`.
+    pub(crate) fn continue_in(
         &self,
         tunnel: Option<TransferId>,
         easy: &Rc<Easy>,
@@ -144,11 +146,14 @@ impl Multi {
     fn start_request(
         &self,
         easy: &Rc<Easy>,
-        options: Options,
+        mut options: Options,
         [custom, proxy_custom]: &[CustomFields; 2],
         tunnel: Option<TransferId>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
+        if self.start_preconnect(easy, &mut options, tunnel)? {
+            return Ok(());
+        }
         self.prepare_upload(easy, border)?;
         self.lock_for_request(easy, &options, border);
         easy.select_cookies(custom, border);
@@ -185,16 +190,8 @@ impl Multi {
         verbatim.is_unframed = !head.is_chunked;
         verbatim.closes =
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
-        let request = easy.with_state(|state| {
-            let transfer = state.transfer.as_ref().expect("its request is being started");
-            let is_of_url = transfer.route.http.is_none();
-            let origin = match is_of_url {
-                true => self.origin.borrow_mut().find(&transfer.target, options),
-                false => CompiledOrigin::new(&transfer.hop_origin(), options),
-            };
-            let request = origin.and_then(|origin| origin.request(verbatim, body));
-            request.map_err(|error| Failure::of_build(&error, transfer.peer()))
-        })?;
+        let request = self.origin_of(easy, options)?.request(verbatim, body);
+        let request = request.map_err(|error| Self::build_failure(easy, &error))?;
         let local = easy.with_state(|state| state.info.local);
         let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
             Some(tunnel) => client.start_in_tunnel(now, tunnel, &request, local),
@@ -218,6 +215,9 @@ impl Multi {
                 true => self.queue_hop(easy),
                 false => self.finish(easy, Err(Failure::of_connect()), border),
             };
+        }
+        if matches!(done.result, Err(Error::Resolve(_))) {
+            self.forget_name(easy);
         }
         let (is_reused, has_connection) = (done.reused, is_connected(&done));
         let mut result = easy.with_state(|state| {

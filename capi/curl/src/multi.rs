@@ -58,6 +58,7 @@ impl Multi {
             resumed: RefCell::default(),
             closed: RefCell::default(),
             hosts: RefCell::default(),
+            resolved: RefCell::default(),
             updated: RefCell::default(),
             messages: RefCell::default(),
             is_calling: Cell::new(false),
@@ -290,6 +291,7 @@ impl Multi {
             HopEvent::Upgraded(assigned) => {
                 return self.keep_connection(easy, &assigned, border);
             }
+            HopEvent::Done(done) if self.end_preconnect(easy, &done, border) => return,
             HopEvent::Done(done) => return self.end_hop(easy, *done, border),
         };
         if let Err(failure) = ended {
@@ -398,7 +400,12 @@ impl Multi {
     }
 
     /// The connection of a transfer is known.
-    fn note_assigned(&self, easy: &Easy, connection: SocketId, peer: Option<SocketAddr>) {
+    pub(crate) fn note_assigned(
+        &self,
+        easy: &Easy,
+        connection: SocketId,
+        peer: Option<SocketAddr>,
+    ) {
         let local = self.open.borrow().get(connection).and_then(|socket| socket.local);
         easy.with_state(|state| {
             state.info.peer = peer.or(state.info.peer);

@@ -18,6 +18,8 @@ pub(crate) struct OpenSockets {
     /// Descriptors by the index of the name. A name of one that is not closed yet may belong to
     /// another one.
     descriptors: Vec<Option<RawFd>>,
+    /// A server has responded with HTTP/1.0.
+    has_http10: bool,
 }
 
 /// A socket for a connection.
@@ -26,6 +28,8 @@ pub(crate) struct OpenSocket {
     pub(crate) id: SocketId,
     pub(crate) fd: RawFd,
     pub(crate) local: Option<SocketAddr>,
+    /// The last response was of HTTP/1.0.
+    pub(crate) is_http10: bool,
     /// `CURLOPT_CLOSESOCKETFUNCTION` and its argument when it was opened.
     pub(crate) close: (CPointer, CPointer),
 }
@@ -46,10 +50,29 @@ impl OpenSockets {
     }
 
     pub(crate) fn set_local(&mut self, id: SocketId, local: Option<SocketAddr>) {
-        let fd = self.descriptors.get(id.index as usize).copied().flatten();
-        if let Some(socket) = fd.and_then(|fd| self.sockets.get_mut(&fd)) {
+        if let Some(socket) = self.find_mut(id) {
             socket.local = local;
         }
+    }
+
+    /// The server of a connection has responded with HTTP/1.0, or with a later version.
+    pub(crate) fn note_version(&mut self, id: SocketId, is_http10: bool) {
+        self.has_http10 |= is_http10;
+        if self.has_http10
+            && let Some(socket) = self.find_mut(id)
+        {
+            socket.is_http10 = is_http10;
+        }
+    }
+
+    /// True if any server has responded with HTTP/1.0.
+    pub(crate) fn has_http10(&self) -> bool {
+        self.has_http10
+    }
+
+    fn find_mut(&mut self, id: SocketId) -> Option<&mut OpenSocket> {
+        let fd = (*self.descriptors.get(id.index as usize)?)?;
+        self.sockets.get_mut(&fd).filter(|socket| socket.id == id)
     }
 
     /// Removes the socket of a descriptor that is closed, and returns its close function with the
@@ -63,34 +86,39 @@ impl OpenSockets {
 
 /// The open sockets of a client that may go to another thread.
 #[derive(Debug, Default)]
-pub(crate) struct SharedSockets(Vec<SharedSocket>);
+pub(crate) struct SharedSockets {
+    sockets: Vec<SharedSocket>,
+    has_http10: bool,
+}
 
 #[derive(Debug)]
 struct SharedSocket {
     id: SocketId,
     fd: RawFd,
     local: Option<SocketAddr>,
+    is_http10: bool,
     close: [AtomicPtr<c_void>; 2],
 }
 
 impl From<OpenSockets> for SharedSockets {
     fn from(open: OpenSockets) -> Self {
-        let shared = |OpenSocket { id, fd, local, close: (function, user) }| SharedSocket {
-            id,
-            fd,
-            local,
-            close: [function, user].map(|pointer| AtomicPtr::new(pointer.0)),
+        let shared = |socket: OpenSocket| {
+            let OpenSocket { id, fd, local, is_http10, close: (function, user) } = socket;
+            let close = [function, user].map(|pointer| AtomicPtr::new(pointer.0));
+            SharedSocket { id, fd, local, is_http10, close }
         };
-        Self(open.sockets.into_values().map(shared).collect())
+        let OpenSockets { sockets, has_http10, .. } = open;
+        Self { sockets: sockets.into_values().map(shared).collect(), has_http10 }
     }
 }
 
 impl From<SharedSockets> for OpenSockets {
     fn from(shared: SharedSockets) -> Self {
-        let mut open = Self::default();
-        for SharedSocket { id, fd, local, close } in shared.0 {
+        let SharedSockets { sockets, has_http10 } = shared;
+        let mut open = Self { has_http10, ..Self::default() };
+        for SharedSocket { id, fd, local, is_http10, close } in sockets {
             let [function, user] = close.map(|pointer| CPointer(pointer.into_inner()));
-            open.insert(OpenSocket { id, fd, local, close: (function, user) });
+            open.insert(OpenSocket { id, fd, local, is_http10, close: (function, user) });
         }
         open
     }
@@ -103,8 +131,13 @@ mod tests {
     #[test]
     fn sockets_are_found_by_name_and_removed_by_descriptor() {
         let id = |index, generation| SocketId { index, generation };
-        let socket =
-            |id, fd| OpenSocket { id, fd, local: None, close: (CPointer::NULL, CPointer::NULL) };
+        let socket = |id, fd| OpenSocket {
+            id,
+            fd,
+            local: None,
+            is_http10: false,
+            close: (CPointer::NULL, CPointer::NULL),
+        };
         let mut sockets = OpenSockets::default();
         sockets.insert(socket(id(2, 0), 7));
         sockets.insert(socket(id(0, 0), 9));

@@ -104,7 +104,13 @@ impl Multi {
             return self.reactor.borrow_mut().fail_connect(id, error);
         }
         let (close, local) = (hooks.close, None);
-        self.open.borrow_mut().insert(OpenSocket { id, fd: number, local, close });
+        self.open.borrow_mut().insert(OpenSocket {
+            id,
+            fd: number,
+            local,
+            is_http10: false,
+            close,
+        });
         let mut reactor = self.reactor.borrow_mut();
         reactor.connect_with(id, &endpoint, socket);
         // Without an address of its own the kernel chooses it when the connect begins.

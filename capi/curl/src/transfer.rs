@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fulmar_client::TransferId;
+use fulmar_drive::SocketId;
 
 use crate::auth_state::LoginPair;
 use crate::cookies::SentCookie;
@@ -49,6 +50,10 @@ pub(crate) struct EasyTransfer {
     pub(crate) attempts: Attempts,
     /// The client's transfer, while a request is under way.
     pub(crate) id: Option<TransferId>,
+    /// The connection, if it is opened before the request is written.
+    pub(crate) preconnect: Preconnect,
+    /// Its server has responded with HTTP/1.0.
+    pub(crate) on_http10: bool,
     /// Cookies for the current request, of the cookie engine.
     pub(crate) cookies: Vec<SentCookie>,
     pub(crate) response: Rare<HopResponse>,
@@ -78,6 +83,8 @@ impl EasyTransfer {
             redirects: 0,
             attempts: Attempts::default(),
             id: None,
+            preconnect: Preconnect::None,
+            on_http10: false,
             cookies: Vec::new(),
             response: Rare::default(),
             progress: Rare::default(),
@@ -185,6 +192,17 @@ pub(crate) struct Attempts {
     pub(crate) retries: u32,
     /// When the first CONNECT for the current tunnel was sent.
     pub(crate) connect_began: Option<Instant>,
+}
+
+/// How far the connection of a request is that waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Preconnect {
+    /// The request does not wait.
+    #[default]
+    None,
+    Opening,
+    /// The request may begin, on this connection.
+    Open(SocketId),
 }
 
 /// The way of a body to the write callback.

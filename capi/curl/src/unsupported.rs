@@ -9,7 +9,6 @@ use crate::option::OptionId as Id;
 pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     let values = &options.values;
     let has = |id| values.bytes(id).is_some_and(|text| !text.is_empty());
-    let calls = |id| !values.pointer(id).is_null();
     // PKCS#12, and the keys of engines.
     let is_missing = |id| {
         let is = |kind: &[u8], known: &str| kind.eq_ignore_ascii_case(known.as_bytes());
@@ -17,9 +16,6 @@ pub(crate) fn refuse_unsupported(options: &EasyOptions) -> Result<(), Failure> {
     };
     let is_engine = |id| values.bytes(id).is_some_and(|kind| kind.eq_ignore_ascii_case(b"ENG"));
     let refused = [
-        // They may forbid a request, so ignoring them would be unsafe.
-        (calls(Id::PREREQFUNCTION), "CURLOPT_PREREQFUNCTION is not built in"),
-        (calls(Id::RESOLVER_START_FUNCTION), "CURLOPT_RESOLVER_START_FUNCTION is not built in"),
         // They demand more of a server's certificate, or other connections.
         (values.is_on(Id::SSL_VERIFYSTATUS), "CURLOPT_SSL_VERIFYSTATUS is not built in"),
         (is_missing(Id::SSLCERTTYPE), "only PEM and DER are built in for CURLOPT_SSLCERTTYPE"),

@@ -30,9 +30,10 @@ static void serve(int fd)
     for (;;) {
         char request[4096];
         int peer = accept(fd, NULL, NULL);
-        if (peer < 0 || read(peer, request, sizeof(request)) <= 0)
+        if (peer < 0)
             _exit(1);
-        if (write(peer, response, sizeof(response) - 1) < 0)
+        if (read(peer, request, sizeof(request)) > 0
+            && write(peer, response, sizeof(response) - 1) < 0)
             _exit(1);
         close(peer);
     }
@@ -45,12 +46,33 @@ static size_t show(char *bytes, size_t size, size_t count, void *user)
     return size * count;
 }
 
+static int allowed;
+
+static int permit(void *user, char *peer, char *local, int peer_port, int local_port)
+{
+    (void)peer;
+    (void)local;
+    printf("%s %d %d ", (char *)user, peer_port, local_port);
+    return allowed ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+static int begin(void *state, void *reserved, void *user)
+{
+    (void)state;
+    printf("%s%s ", (char *)user, reserved ? "?" : "");
+    return !allowed;
+}
+
 static void run(CURL *easy, const char *what)
 {
     curl_off_t length = 0;
-    int result = curl_easy_perform(easy);
+    char error[CURL_ERROR_SIZE] = "";
+    int result;
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
+    result = curl_easy_perform(easy);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL);
     curl_easy_getinfo(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    printf("%s: %d, length %ld\n", what, result, (long)length);
+    printf("%s: %d, length %ld, %s\n", what, result, (long)length, result == 7 ? "" : error);
     fflush(stdout);
 }
 
@@ -82,9 +104,33 @@ int main(void)
     run(easy, "path");
     curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name);
     run(easy, "abstract name again");
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, permit);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, "permit");
+    run(easy, "refused");
+    allowed = 1;
+    run(easy, "permitted");
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    run(easy, "permitted, fresh");
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    run(easy, "permitted, connect only");
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 0L);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, NULL);
     curl_easy_setopt(easy, CURLOPT_URL, "http://127.0.0.1:0/");
     run(easy, "neither");
+    curl_easy_setopt(easy, CURLOPT_URL, "http://127.0.0.1:1/");
+    curl_easy_setopt(easy, CURLOPT_RESOLVER_START_FUNCTION, begin);
+    curl_easy_setopt(easy, CURLOPT_RESOLVER_START_DATA, "resolve");
+    allowed = 0;
+    run(easy, "not resolved");
+    curl_easy_setopt(easy, CURLOPT_PROXY, "http://127.0.0.1:2/");
+    run(easy, "proxy not resolved");
+    curl_easy_setopt(easy, CURLOPT_PROXY, NULL);
+    allowed = 1;
+    run(easy, "resolved");
+    run(easy, "resolved before");
+    curl_easy_setopt(easy, CURLOPT_URL, "http://host.invalid/");
+    run(easy, "unknown name");
+    run(easy, "unknown name again");
     curl_easy_cleanup(easy);
     curl_global_cleanup();
     kill(child, 9);
