@@ -4,10 +4,13 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use fulmar_observe::{AccessLog, Format, Metrics, Output, Page};
-use fulmar_proto::Request;
+use fulmar_proto::{PeerError, Request};
 use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::HttpClient;
+use fulmar_tests::http2_frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, frame, preface, request_block,
+};
 use fulmar_tests::loops::{
     AppLoop, Bytewise, Edge, LISTENER, LevelTriggered, Loop, OneShot, OwnLoop, turn_while,
 };
@@ -114,13 +117,25 @@ fn unfinished_requests_are_observed<L: Loop<Engine = MetricsEngine>>() {
         let mut answer = Vec::new();
         bad.read_to_end(&mut answer).expect("an answer and the end");
         assert!(answer.starts_with(b"HTTP/1.1 400 "));
+        // Two bytes of ten, and the end of the stream.
+        let mut reset = TcpStream::connect(address).expect("it listens");
+        let block = request_block("POST", "/collect", &[("content-length", b"10")]);
+        let head = frame(HEADERS, END_HEADERS, 1, block);
+        let bytes = [preface(&[]), head, frame(DATA, END_STREAM, 1, b"ab")].concat();
+        reset.write_all(&bytes).expect("room");
+        reset.shutdown(Shutdown::Write).expect("open");
+        let _ = reset.read_to_end(&mut Vec::new());
     });
     driver.turn_until(|driver| driver.engine().connections() == 0);
     let lines = finish(driver, &file);
     let told = |line: &serde_json::Value| (line["status"].as_u64(), line["complete"].as_bool());
+    assert!(lines.len() == 3 && lines.iter().all(|line| line["method"] == "POST"), "{lines:?}");
     assert_eq!(told(&lines[0]), (Some(0), Some(false)), "{lines:?}");
-    assert_eq!(told(&lines[1]), (Some(400), Some(false)), "{lines:?}");
-    assert!(lines.len() == 2 && lines.iter().all(|line| line["method"] == "POST"), "{lines:?}");
+    assert_eq!(lines[0]["error"], serde_json::Value::Null);
+    for (status, fault) in [(400, PeerError::BadChunk), (0, PeerError::BodyTooShort)] {
+        let line = lines.iter().find(|line| line["error"] == fault.to_string());
+        assert_eq!(line.map(told), Some((Some(status), Some(false))), "{lines:?}");
+    }
 }
 
 macro_rules! in_loops {

@@ -176,6 +176,7 @@ mod tests {
             duration: Duration::ZERO,
             complete: true,
             error: None,
+            fault: None,
         }
     }
 

@@ -54,7 +54,10 @@ impl<'a> AccessLine<'a> {
             bytes: exchange.bytes,
             duration: exchange.duration,
             complete: exchange.complete,
-            error: exchange.error.map(ResponseError::Handler),
+            error: exchange
+                .error
+                .map(ResponseError::Handler)
+                .or_else(|| exchange.fault.map(ResponseError::Peer)),
         }
     }
 
@@ -241,6 +244,14 @@ mod tests {
         }
     }
 
+    fn summary(target: &[u8]) -> ExchangeSummary<'_> {
+        let line = line(target, None);
+        let (id, request) = line.request.expect("it was read");
+        let AccessLine { peer, status, bytes, duration, complete, .. } = line;
+        let (error, fault) = (None, None);
+        ExchangeSummary { peer, request, id, status, bytes, duration, complete, error, fault }
+    }
+
     fn compose(format: Format, line: &AccessLine<'_>) -> String {
         let clock = Clock::new(UNIX_EPOCH + Duration::from_secs(784_111_777), sys::now());
         let mut out = Vec::new();
@@ -293,6 +304,14 @@ mod tests {
         for absent in ["request_id", "method", "target", "version"] {
             assert_eq!(unread[absent], serde_json::Value::Null, "{absent}");
         }
+        let exchange = ExchangeSummary {
+            fault: Some(PeerError::BodyTooShort),
+            status: 0,
+            ..summary(b"/upload")
+        };
+        let cut_short = json(&AccessLine::of(&exchange));
+        assert_eq!(cut_short["error"], PeerError::BodyTooShort.to_string());
+        assert_eq!((&cut_short["target"], &cut_short["status"]), (&"/upload".into(), &0.into()));
         // The message of a panic may contain bytes of a request.
         let payload: Box<dyn std::any::Any + Send> = Box::new("a \"quote\"\n");
         let error = HandlerError::Panic(payload.into());

@@ -25,6 +25,7 @@ fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Excha
         duration,
         complete: status != 0,
         error: None,
+        fault: None,
     }
 }
 

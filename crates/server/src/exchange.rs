@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use fulmar_proto::{BodyLen, Request, ServerConnection, StreamId};
+use fulmar_proto::{BodyLen, PeerError, Request, ServerConnection, StreamId};
 
 use crate::deferred::Replay;
 use crate::handler::{BodyHandler, HandlerError, HandlerResult};
@@ -197,6 +197,8 @@ pub(crate) struct ExchangeState {
     pub(crate) fields: Vec<Field>,
     /// Why the application failed. Its code is not called for this exchange any more.
     pub(crate) error: Option<Box<HandlerError>>,
+    /// The fault of the client that ended the exchange.
+    pub(crate) fault: Option<PeerError>,
 }
 
 /// A field to add to the response's head.
@@ -314,6 +316,7 @@ impl Default for ExchangeState {
             over: false,
             fields: Vec::new(),
             error: None,
+            fault: None,
         }
     }
 }

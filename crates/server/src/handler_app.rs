@@ -225,7 +225,7 @@ impl<H: Handler> HandlerApp<H> {
         &mut self,
         call: &mut CallContext<'_>,
         stream: StreamId,
-        code: ErrorCode,
+        (code, cause): (ErrorCode, Option<PeerError>),
         unsent: u64,
     ) {
         let is_framed = unsent == 0 && call.session.exchanges.is_kept(stream);
@@ -239,6 +239,7 @@ impl<H: Handler> HandlerApp<H> {
             return self.server.close(call.context.now, call.session, state, None, true);
         }
         state.sent = state.sent.saturating_sub(unsent);
+        state.fault = cause;
         if state.wake.is_some() {
             call.context.set_timer(call.session.exchanges.next_wake());
         }
@@ -259,12 +260,17 @@ impl<H: Handler> HandlerApp<H> {
             let error = HandlerError::Panic(panic);
             self.server.exchange_failed(now, session, &mut state, None, error);
         }
+        // Behind the end of the input no client is left to respond to.
         if let End::Peer(error) = end
-            // No client is left to respond to, or GOAWAY was the response.
-            && !matches!(error, PeerError::UnexpectedEof | PeerError::Http2(_))
-            && state.status == 0
+            && *error != PeerError::UnexpectedEof
         {
-            state.status = error.status();
+            if !state.over {
+                state.fault = Some(*error);
+            }
+            // GOAWAY has no status.
+            if state.status == 0 && !matches!(error, PeerError::Http2(_)) {
+                state.status = error.status();
+            }
         }
         let complete = state.tunnel.is_some_and(Tunnel::is_open) && matches!(end, End::Closed);
         self.server.close(now, session, state, None, complete);
@@ -441,7 +447,9 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                     call_body_handler(responder, |handler, responder| handler.ready(responder))
                 });
             }
-            Event::Reset { code, unsent, .. } => self.handle_reset(call, stream, code, unsent),
+            Event::Reset { code, unsent, cause, .. } => {
+                self.handle_reset(call, stream, (code, cause), unsent);
+            }
             Event::Informational { .. } => unreachable!("a server receives no responses"),
         }
     }

@@ -94,6 +94,9 @@ pub struct ExchangeSummary<'a> {
     pub complete: bool,
     /// Why the application failed, if it did: the response was 500 or incomplete.
     pub error: Option<&'a HandlerError>,
+    /// What was wrong with the request or its connection, if the exchange ended because of it: a
+    /// malformed body, for example. In HTTP/2 the stream is reset, without a status.
+    pub fault: Option<PeerError>,
 }
 
 /// A failure of the application's code.

@@ -155,6 +155,7 @@ impl ServerState {
                 duration: now.saturating_duration_since(state.began.unwrap_or(now)),
                 complete,
                 error: state.error.as_deref(),
+                fault: state.fault,
             };
             self.observe(now, |observer, clock| observer.exchange_ended(now, clock, &answered));
         }
