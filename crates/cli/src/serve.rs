@@ -1,6 +1,7 @@
 //! `fulmar serve`: starts the server, and reports when it ends.
 
 mod arguments;
+mod connection_log;
 mod fields;
 mod listen;
 mod listen_address;
@@ -24,6 +25,7 @@ pub(crate) use arguments::ServeArguments;
 use crate::output::{ToolFailure, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED, Interrupt};
 use crate::{descriptors, loops};
+use connection_log::ConnectionLog;
 use listen::Listeners;
 use logging::{FailureLog, LogFile, Reload};
 
@@ -32,7 +34,8 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     let listeners = Listeners::new(&arguments)?;
     let log = LogFile::open(&arguments)?;
     let metrics = arguments.logging.metrics.as_ref().map(|_| Metrics::new());
-    let host = host(&arguments, limits, log.as_ref(), metrics.as_ref())?;
+    let failures = ConnectionLog::default();
+    let host = host(&arguments, limits, (log.as_ref(), &failures), metrics.as_ref())?;
     let host = listeners.listens().into_iter().fold(host, Host::listen);
     let (sender, interrupts) = mpsc::channel();
     let stopper = host.stopper();
@@ -49,6 +52,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     loops::warn_without_ring(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
+    failures.finish();
     loops::warn_ring_lost(&began, outcomes.iter().map(|outcome| &outcome.driver));
     report::print(&arguments, &outcomes)?;
     Ok(match interrupts.try_recv() {
@@ -101,17 +105,19 @@ fn limits(arguments: &ServeArguments) -> Result<Limits, ToolFailure> {
 fn host(
     arguments: &ServeArguments,
     limits: Limits,
-    log: Option<&LogFile>,
+    (log, failures): (Option<&LogFile>, &ConnectionLog),
     metrics: Option<&Metrics>,
 ) -> Result<Host<HandlerApp<Files>, u64>, ToolFailure> {
     let files = files(arguments)?;
     let fields = fields::of(&arguments.content.headers)?;
     let sends_ids = arguments.content.request_ids;
     let (log, metrics, shown) = (log.cloned(), metrics.cloned(), metrics.cloned());
+    let failures = failures.clone();
     let host = Host::new(move |_| {
         let mut app = HandlerApp::new(Files::open(&files)?, sys::now(), sys::wall_clock)
             .with_fields(fields.clone())
-            .with_observer(FailureLog);
+            .with_observer(FailureLog)
+            .with_observer(failures.clone());
         if sends_ids {
             app = app.with_request_ids();
         }

@@ -48,6 +48,11 @@ pub trait EngineFactory: Send + Sync + 'static {
         0
     }
 
+    /// The number of connections that were cut at the end of the drain timeout.
+    fn cut_connections(&self, _engine: &Self::Engine) -> u64 {
+        0
+    }
+
     /// It is done.
     fn finish(&self, engine: &mut Self::Engine) -> Self::Report;
 }

@@ -257,6 +257,10 @@ impl<A: ServerApp + 'static, R: Send + 'static> EngineFactory for ServerFactory<
         engine.accept_failures()
     }
 
+    fn cut_connections(&self, engine: &ServerEngine<A>) -> u64 {
+        engine.cut_connections()
+    }
+
     fn finish(&self, engine: &mut ServerEngine<A>) -> R {
         let report = (self.at_end)(engine.application_mut());
         if let Some(panic) = self.fatal(engine) {

@@ -28,6 +28,8 @@ pub struct Usage {
     pub cpu: CpuTimes,
     /// The number of accepts that failed because descriptors or memory ran out.
     pub accept_failures: u64,
+    /// The number of connections that were cut at the end of the drain timeout.
+    pub cut_connections: u64,
 }
 
 impl Add for Usage {
@@ -48,6 +50,7 @@ impl Add for Usage {
                 system: self.cpu.system + other.cpu.system,
             },
             accept_failures: self.accept_failures + other.accept_failures,
+            cut_connections: self.cut_connections + other.cut_connections,
         }
     }
 }

@@ -78,6 +78,7 @@ impl<C: EngineFactory> WorkerSpec<C> {
         let usage = Usage {
             stats: reactor.stats(),
             accept_failures: crew.accept_failures(&reactor.engine),
+            cut_connections: crew.cut_connections(&reactor.engine),
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };

@@ -37,6 +37,7 @@ pub struct ServerEngine<A: ServerApp> {
     first_request_deadline: Option<Instant>, // the deadline of first requests after a stop
     actions: VecDeque<Action>,
     accept_failures: u64,
+    cut: u64,
     mailbox: Mailbox<A::Message>,
     messages: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -70,6 +71,7 @@ impl<A: ServerApp> ServerEngine<A> {
             first_request_deadline: None,
             actions: VecDeque::new(),
             accept_failures: 0,
+            cut: 0,
             mailbox,
             messages: Vec::new(),
         }
@@ -105,6 +107,11 @@ impl<A: ServerApp> ServerEngine<A> {
     /// How often an accept failed for lack of descriptors or memory.
     pub fn accept_failures(&self) -> u64 {
         self.accept_failures
+    }
+
+    /// The number of connections with an exchange that were cut at the end of the drain timeout.
+    pub fn cut_connections(&self) -> u64 {
+        self.cut
     }
 
     /// The number of connections closed because their address had too many. Behind a trusted proxy
@@ -280,9 +287,11 @@ impl<A: ServerApp> ServerEngine<A> {
             self.close_after(now, ServerConnection::is_new);
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
+            let before = self.connections.len();
             for socket in self.connections.sockets() {
                 self.connections.cut(now, socket, &mut self.app);
             }
+            self.cut += (before - self.connections.len()) as u64;
         }
     }
 

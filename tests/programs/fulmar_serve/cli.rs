@@ -168,7 +168,9 @@ fn endless_responses_are_closed_at_the_deadline() {
     let rest = stream.read_to_end();
     assert!(rest.is_err() || !rest.unwrap().ends_with(b"0\r\n\r\n"), "it looks complete");
     assert!(!idle.read_to_end().is_ok_and(|bytes| !bytes.is_empty()));
-    assert_eq!(serve.process.wait().status.code(), Some(0));
+    let ended = serve.process.wait();
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.stderr.contains("2 connections were cut at the end"), "{}", ended.stderr);
     // Ten seconds are the default.
     let took = start.elapsed().as_millis();
     assert!((450..9_500).contains(&took), "{took} ms");

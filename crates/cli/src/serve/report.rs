@@ -26,6 +26,13 @@ pub(super) fn print(
              down a shared listening socket"
         ));
     }
+    if usage.cut_connections > 0 {
+        let n = usage.cut_connections;
+        let connections = if n == 1 { "connection was" } else { "connections were" };
+        warn(&format!(
+            "{n} {connections} cut at the end of --drain-timeout, before the exchange was complete"
+        ));
+    }
     if !arguments.logging.ledger {
         return Ok(());
     }
