@@ -25,6 +25,7 @@ use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
 use crate::tls_configurations::{FileStamp, TlsConfigurations, TlsKey};
 use crate::tls_identity::{IdentityOptions, IdentitySource};
+use crate::unsupported::{refuse_unsupported_proxy_tls, refuse_unsupported_tls};
 use crate::values::OptionValues;
 
 /// Whose TLS options are meant.
@@ -148,6 +149,10 @@ impl TlsRole {
 impl Multi {
     /// The configuration for the options of a transfer to an `https` URL or HTTPS proxy.
     pub(crate) fn tls(&self, state: &EasyState, peer: TlsRole) -> Result<ClientTls, Failure> {
+        match peer {
+            TlsRole::Server => refuse_unsupported_tls(&state.options.values)?,
+            TlsRole::Proxy => refuse_unsupported_proxy_tls(&state.options.values)?,
+        }
         let share = state.share.as_ref().filter(|share| share.has(SharedKind::SslSession));
         match share {
             Some(share) => {
