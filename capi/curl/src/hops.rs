@@ -177,6 +177,10 @@ impl Multi {
                     transfer.upload.expects = head.expects_continue;
                     transfer.upload.has_body = has_body;
                 }
+                if head.is_chunked {
+                    // The end of the last read ends the body, whatever its size was set to.
+                    transfer.upload.left = None;
+                }
             }
             state.auth.negotiates || state.options.request == RequestKind::Post
         });

@@ -224,6 +224,15 @@ fn lifetimes_are_those_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Bodies with a custom `Transfer-Encoding: chunked` end with their callback, not at their size.
+#[test]
+fn chunked_bodies_are_those_of_libcurl() {
+    let address = serve(Vec::new());
+    let [original, ours] = both("chunked_bodies", &[format!("http://{address}/echo")]);
+    assert_eq!(original.matches("b\r\nhello world\r\n0\r\n\r\n").count(), 8, "{original}");
+    assert_eq!(ours, original);
+}
+
 /// Header and write callbacks that pause at each place of a response.
 #[test]
 fn header_lines_are_held_as_by_libcurl() {
