@@ -83,6 +83,10 @@ impl Multi {
             easy.with_state(|state| accept(state, head.status))?;
         }
         self.check_size(easy, head)?;
+        // A response of HTTP/0.9 is a body.
+        if head.version == Version::Http09 && easy.with_state(|state| state.options.is_bodiless) {
+            return Err(Failure::new(CurlCode::WeirdServerReply, ""));
+        }
         let is_over = !head.is_interim && easy.with_state(|state| has_unwanted_body(state));
         if is_over {
             self.leave_hop(easy, border);
@@ -269,9 +273,6 @@ impl Multi {
             let options = &state.options;
             let Some(transfer) = &state.transfer else { return Ok(BodyVerdict::Deliver) };
             let document = &transfer.download.document;
-            if options.is_bodiless {
-                return Err(Failure::new(CurlCode::WeirdServerReply, "")); // of HTTP/0.9
-            }
             if transfer.response.ignores_body {
                 return Ok(BodyVerdict::Deliver);
             }

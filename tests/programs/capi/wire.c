@@ -200,6 +200,12 @@ static void responses_as_they_are(void) {
   perform(easy, "a status line of another kind", "1");
   curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 1L);
   perform(easy, "no status line", "1");
+  curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  perform(easy, "no status line to HEAD", "1");
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "GET");
+  perform(easy, "no status line, and no body wanted", "1");
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, NULL);
+  curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
   curl_easy_setopt(easy, CURLOPT_HTTP200ALIASES, aliases);
   perform(easy, "an alias, with HTTP/0.9", "1");
   curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
