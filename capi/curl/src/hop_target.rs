@@ -159,7 +159,9 @@ impl HopTarget {
             b"file" => return Self::of_file(parsed),
             other => return Err(unsupported(other)),
         };
-        let host = get(UrlPart::Host, UrlFlags::PUNYCODE).map_err(rejected)?;
+        // For a name without punycode the URL interface has another code, a lack of memory.
+        let host = get(UrlPart::Host, UrlFlags::PUNYCODE)
+            .map_err(|_| Failure::new(CurlCode::UrlMalformat, ""))?;
         let host = String::from_utf8(host).map_err(|_| rejected(UrlCode::BadHostname))?;
         if host.len() > HOST_LEN_MAX {
             return Err(Failure::new(
@@ -284,6 +286,15 @@ mod tests {
 
     fn parse(url: &str) -> Result<HopTarget, Failure> {
         HopTarget::parse(url.as_bytes(), &EasyOptions::default())
+    }
+
+    #[test]
+    fn hosts_without_punycode_are_malformed() {
+        let long = format!("http://curl-r\u{fc}les-{}.example/", "la-".repeat(20));
+        for url in [&b"http://utf-8-\xe2\x90.example/"[..], long.as_bytes()] {
+            let parsed = HopTarget::parse(url, &EasyOptions::default());
+            assert_eq!(parsed.map(|_| ()).map_err(|it| it.code), Err(CurlCode::UrlMalformat));
+        }
     }
 
     #[test]
