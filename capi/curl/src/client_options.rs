@@ -94,7 +94,7 @@ impl Multi {
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls,
             protocol,
-            unix_socket: unix_socket(values),
+            unix_socket: unix_socket(values)?,
             leniency,
             profile: ResponseProfile::Libcurl,
             ..options
@@ -110,14 +110,32 @@ impl Multi {
 
 /// `CURLOPT_UNIX_SOCKET_PATH`, or `CURLOPT_ABSTRACT_UNIX_SOCKET` behind an `@`. A path that begins
 /// with that character is no abstract name.
-fn unix_socket(values: &OptionValues) -> Option<PathBuf> {
-    let path = |prefix: &[u8], name: &[u8]| {
-        PathBuf::from(OsStr::from_bytes(&[prefix, name].concat()).to_owned())
+///
+/// # Errors
+/// It is too long.
+fn unix_socket(values: &OptionValues) -> Result<Option<PathBuf>, Failure> {
+    let names = (values.bytes(Id::ABSTRACT_UNIX_SOCKET), values.bytes(Id::UNIX_SOCKET_PATH));
+    let (prefix, name) = match names {
+        (Some(name), _) => (&b"@"[..], name),
+        (None, Some(name)) if name.starts_with(b"@") => (&b"./"[..], name),
+        (None, Some(name)) => (&b""[..], name),
+        (None, None) => return Ok(None),
     };
-    match (values.bytes(Id::ABSTRACT_UNIX_SOCKET), values.bytes(Id::UNIX_SOCKET_PATH)) {
-        (Some(name), _) => Some(path(b"@", name)),
-        (None, Some(name)) if name.starts_with(b"@") => Some(path(b"./", name)),
-        (None, name) => name.map(|name| path(b"", name)),
+    refuse_long_path(name)?;
+    Ok(Some(OsStr::from_bytes(&[prefix, name].concat()).into()))
+}
+
+/// An address has room for [`UNIX_PATH_LEN_MAX`] bytes.
+///
+/// # Errors
+/// The path is longer.
+pub(crate) fn refuse_long_path(path: &[u8]) -> Result<(), Failure> {
+    match path.len() > UNIX_PATH_LEN_MAX {
+        true => {
+            let text = format!("Unix socket path too long: '{}'", String::from_utf8_lossy(path));
+            Err(Failure::new(CurlCode::CouldntResolveHost, text))
+        }
+        false => Ok(()),
     }
 }
 
@@ -169,4 +187,22 @@ fn socks_settings(server: &ProxyServer, values: &OptionValues) -> Result<Arc<Set
     proxy.login = (user.is_some() && offers_login)
         .then(|| Login { user: text(user), password: text(password) });
     Ok(Arc::new(Settings { http: Some(proxy.clone()), https: Some(proxy), ..Settings::default() }))
+}
+
+/// unix(7): `sun_path` without the NUL at its end.
+const UNIX_PATH_LEN_MAX: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded from libcurl.
+    #[test]
+    fn a_long_path_of_a_socket_is_refused() {
+        let path = [b'p'; UNIX_PATH_LEN_MAX + 1];
+        assert!(refuse_long_path(&path[1..]).is_ok());
+        let refused = refuse_long_path(&path).expect_err("no address has room for it");
+        assert_eq!(refused.code, CurlCode::CouldntResolveHost);
+        assert!(refused.text.starts_with("Unix socket path too long: 'ppp"), "{}", refused.text);
+    }
 }

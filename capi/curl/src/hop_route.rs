@@ -11,6 +11,7 @@ use fulmar_client::{IpVersion, Options};
 use fulmar_sys as sys;
 
 use crate::border::{CBorder, DebugKind};
+use crate::client_options::refuse_long_path;
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
@@ -103,6 +104,7 @@ impl Multi {
             }
             let Some(socks) = &transfer.route.socks else { return Ok(()) };
             if let Some(path) = &socks.socket {
+                refuse_long_path(path)?;
                 options.proxy_socket = Some(OsStr::from_bytes(path).into());
             }
             if socks.kind.resolves_itself() {

@@ -79,7 +79,8 @@ static void run(CURL *easy, const char *what)
 int main(void)
 {
     CURL *easy;
-    int fd;
+    char path[120], proxy[160];
+    int fd, size;
     pid_t child;
     snprintf(name, sizeof(name), "@options-%ld", (long)getpid());
     fd = listen_on_name();
@@ -104,6 +105,21 @@ int main(void)
     run(easy, "path");
     curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name);
     run(easy, "abstract name again");
+    for (size = 106; size < 109; size++) {
+        memset(path, 'p', sizeof(path));
+        path[0] = '/';
+        path[size] = 0;
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, path);
+        run(easy, "long path");
+        curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, path);
+        run(easy, "long abstract name");
+        snprintf(proxy, sizeof(proxy), "socks5h://localhost%s", path);
+        curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, NULL);
+        curl_easy_setopt(easy, CURLOPT_PROXY, proxy);
+        run(easy, "long path of a proxy");
+        curl_easy_setopt(easy, CURLOPT_PROXY, NULL);
+    }
+    curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, permit);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, "permit");
     run(easy, "refused");
