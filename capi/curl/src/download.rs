@@ -252,8 +252,10 @@ impl Multi {
         let decodes =
             !decoder.is_empty() && easy.with_state(|it| decodes_body(&it.options, is_chunked));
         let delivered = match decodes {
-            true => decoder.decode(&bytes, &mut |piece| self.deliver_piece(easy, piece, border)),
-            false => self.deliver_piece(easy, bytes, border),
+            true => decoder.decode(&bytes, &mut |piece| {
+                self.deliver_piece(easy, HeldKind::Body, piece, border)
+            }),
+            false => self.deliver_piece(easy, HeldKind::Body, bytes, border),
         };
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
@@ -296,27 +298,29 @@ impl Multi {
     /// Delivers a piece to the write callback, or keeps it while the application has paused.
     pub(crate) fn deliver_piece(
         &self,
-        easy: &Easy,
+        easy: &Rc<Easy>,
+        kind: HeldKind,
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let held = easy.with_state(|state| hold_if_paused(state, HeldKind::Body, || bytes.clone()));
+        let held = easy.with_state(|state| hold_if_paused(state, kind, || bytes.clone()));
         match held {
             Some(held) => held,
-            None => self.write_piece(easy, HeldKind::Body, bytes, border),
+            None => self.write_piece(easy, kind, bytes, border),
         }
     }
 
     /// Passes a piece to its callbacks: as in libcurl, the write callback is the first.
     fn write_piece(
         &self,
-        easy: &Easy,
+        easy: &Rc<Easy>,
         kind: HeldKind,
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
         match kind {
             HeldKind::Body => self.write_body(easy, kind, bytes, border).map(|_| ()),
+            HeldKind::Frames => self.write_frames(easy, bytes, border),
             HeldKind::LinesAndBody(origin) => {
                 match self.write_body(easy, kind, bytes.clone(), border)? {
                     Written::Paused => Ok(()),
@@ -371,11 +375,7 @@ impl Multi {
                     ));
                 }
             }
-            // The callback may have paused the transfer, or ended it by removing its handle.
-            let is_paused = easy.with_state(|state| {
-                state.transfer.as_ref().is_none_or(|transfer| transfer.download.is_paused)
-            });
-            if is_paused && !rest.is_empty() {
+            if easy.with_state(|state| state.is_halted()) && !rest.is_empty() {
                 self.hold(easy, kind, rest);
                 return Ok(Written::Paused);
             }
@@ -384,7 +384,7 @@ impl Multi {
     }
 
     /// Keeps a piece in front of those that came later, and stops the server.
-    fn hold(&self, easy: &Easy, kind: HeldKind, bytes: Bytes) {
+    pub(crate) fn hold(&self, easy: &Easy, kind: HeldKind, bytes: Bytes) {
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.download.held.put_back(kind, bytes);
@@ -427,6 +427,13 @@ impl Multi {
         }
         self.end_held(easy, border);
         Ok(())
+    }
+}
+
+impl EasyState {
+    /// True if a callback has paused the transfer, or ended it by removing its handle.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.transfer.as_ref().is_none_or(|transfer| transfer.download.is_paused)
     }
 }
 

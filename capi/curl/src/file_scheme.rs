@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::file_range::FileSpan;
 use crate::handles::{Easy, Multi};
 use crate::header_list::HeaderOrigin;
+use crate::held_body::HeldKind;
 use crate::option::OptionId as Id;
 use crate::stamp::http_date;
 use crate::upload::ReadPiece;
@@ -143,7 +144,7 @@ impl Multi {
             buffer.truncate(read);
             let read = i64::try_from(read).unwrap_or(i64::MAX);
             left = left.map(|left| left - read);
-            self.deliver_piece(easy, Bytes::from(buffer), border)?;
+            self.deliver_piece(easy, HeldKind::Body, Bytes::from(buffer), border)?;
             let is_paused = easy.with_state(|state| {
                 state.info.received += read;
                 state.transfer.as_ref().is_some_and(|it| it.download.is_paused)

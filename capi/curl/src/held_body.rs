@@ -12,6 +12,8 @@ use crate::header_list::HeaderOrigin;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldKind {
     Body,
+    /// Frames of a WebSocket, not decoded.
+    Frames,
     /// Header lines; the status line has no origin.
     Lines(Option<HeaderOrigin>),
     /// Header lines that go to the body too (`CURLOPT_HEADER`).

@@ -282,6 +282,9 @@ impl Multi {
             }
             HopEvent::Data(bytes) => self.deliver_data(easy, bytes, border),
             HopEvent::Trailers(lines) => self.deliver_trailers(easy, &lines, border),
+            HopEvent::Writable if easy.with_state(|it| it.websocket.is_some()) => {
+                self.feed_websocket(easy, border)
+            }
             HopEvent::Writable => self.feed_upload(easy, true, border),
             HopEvent::Assigned(connection, peer) => {
                 self.note_assigned(easy, connection, peer);

@@ -17,6 +17,7 @@ use crate::code::CurlCode;
 use crate::custom_fields::CustomFields;
 use crate::failure::Failure;
 use crate::handles::{Easy, EasyState, Multi};
+use crate::held_body::HeldKind;
 use crate::option::OptionId as Id;
 use crate::random;
 use crate::websocket_frames::{PING, WebSocketPiece};
@@ -83,13 +84,13 @@ impl Multi {
             }
             is_raw(state)
         });
-        if is_raw {
-            return self.deliver_piece(easy, bytes, border);
-        }
-        self.deliver_payload(easy, bytes, border)
+        let kind = if is_raw { HeldKind::Body } else { HeldKind::Frames };
+        self.deliver_piece(easy, kind, bytes, border)
     }
 
-    fn deliver_payload(
+    /// Delivers the payload of frames. While the application has paused, the rest is held: as in
+    /// libcurl, behind all frames of the part that was being delivered.
+    pub(crate) fn write_frames(
         &self,
         easy: &Rc<Easy>,
         mut bytes: Bytes,
@@ -107,6 +108,10 @@ impl Multi {
                     piece.map_err(|fault| Failure::new(CurlCode::RecvError, fault.text()))?;
                 let Some(piece) = piece else { break };
                 self.deliver_frame(easy, &piece, border)?;
+            }
+            if easy.with_state(|state| state.is_halted()) && !bytes.is_empty() {
+                self.hold(easy, HeldKind::Frames, bytes);
+                return Ok(());
             }
         }
         Ok(())
@@ -143,11 +148,23 @@ impl Multi {
         payload: &[u8],
         border: &dyn CBorder,
     ) -> Result<(), CurlCode> {
+        let is_queued = running_id(easy).is_some();
         let frame = easy.with_state(|state| match &mut state.websocket {
-            Some(socket) => socket.pong(payload),
+            Some(socket) => socket.pong(payload, is_queued),
             None => Ok(Vec::new()),
         })?;
         self.send_frames(easy, frame, border)
+    }
+
+    /// The client has room for frames of a WebSocket with callbacks: a PONG that waited is sent.
+    pub(crate) fn feed_websocket(
+        &self,
+        easy: &Rc<Easy>,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
+        let frame = easy.with_state(|state| Some(state.websocket.as_mut()?.deferred_pong()));
+        let sent = self.send_frames(easy, frame.unwrap_or_default(), border);
+        sent.map_err(|code| Failure::new(code, ""))
     }
 
     /// Sends encoded frames on the connection of the transfer, or of the application.
@@ -157,6 +174,9 @@ impl Multi {
         frames: Vec<u8>,
         border: &dyn CBorder,
     ) -> Result<(), CurlCode> {
+        if frames.is_empty() {
+            return Ok(()); // the client would report room for more
+        }
         if let Some(id) = running_id(easy) {
             self.reactor.borrow_mut().with(|client, now| {
                 client.with(now, |_, context| context.send(id, Bytes::from(frames)));

@@ -135,6 +135,58 @@ static size_t free_handle(char *bytes, size_t size, size_t count, void *user) {
   return count;
 }
 
+static int is_paused, received, received_paused, wrong;
+
+/* Each frame has its number, in five digits; the borders of reads divide some. */
+static size_t count_bytes(char *bytes, size_t size, size_t count, void *user) {
+  struct curl_ws_frame *frame = curl_ws_meta(user);
+  (void)size;
+  if (frame->flags & CURLWS_CLOSE)
+    return count;
+  for (size_t i = 0; i < count; i++, received++) {
+    char digits[16];
+    snprintf(digits, sizeof digits, "%05d", received / 5);
+    wrong += bytes[i] != digits[received % 5];
+  }
+  if (is_paused)
+    received_paused += (int)count;
+  if (!is_paused && received / 50000 > frames) {
+    frames++;
+    is_paused = 1;
+    received_paused = 0;
+    curl_easy_pause(user, CURLPAUSE_RECV);
+  }
+  return count;
+}
+
+/* As in libcurl, a pause begins behind the part of 16 KB that is being delivered. */
+static void paused(const char *port, const char *folder) {
+  CURL *easy = new_handle(0, port, "/flood", folder);
+  CURLM *multi = curl_multi_init();
+  int running = 1, pauses = 0, late = 0, left;
+  frames = received = wrong = 0;
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, count_bytes);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, easy);
+  curl_multi_add_handle(multi, easy);
+  while (running) {
+    if (is_paused) {
+      pauses++;
+      late += received_paused > 16 * 1024;
+      is_paused = 0;
+      curl_easy_pause(easy, CURLPAUSE_CONT);
+    }
+    curl_multi_perform(multi, &running);
+    if (running && !is_paused)
+      curl_multi_poll(multi, NULL, 0, 1000, NULL);
+  }
+  CURLMsg *message = curl_multi_info_read(multi, &left);
+  printf("# paused\n%d, %d bytes, %d wrong, %d pauses, %d too late\n",
+         message ? (int)message->data.result : -1, received, wrong, pauses, late);
+  curl_multi_remove_handle(multi, easy);
+  curl_easy_cleanup(easy);
+  curl_multi_cleanup(multi);
+}
+
 /* No further frame is delivered, not to stdout either. libcurl crashes. */
 static void freed(const char *port, const char *folder) {
   CURL *easy = new_handle(0, port, "/script", folder);
@@ -163,6 +215,7 @@ int main(int count, char **arguments) {
   callbacks(arguments[1], arguments[3], 0, "/script");
   callbacks(arguments[1], arguments[3], 0, "/pings");
   freed(arguments[1], arguments[3]);
+  paused(arguments[1], arguments[3]);
   callbacks(arguments[1], arguments[3], 0, "/refuse");
   callbacks(arguments[1], arguments[3], 0, "/masked");
   callbacks(arguments[1], arguments[3], 0, "/opcode");

@@ -96,6 +96,10 @@ class Connection:
         self.send(frame(TEXT, b" ".join(b"%02x %s" % it for it in received)))
         self.send(frame(CLOSE, struct.pack("!H", 1000)))
 
+    def flood(self):
+        self.send(b"".join(frame(TEXT, b"%05d" % number) for number in range(40_000)))
+        self.send(frame(CLOSE, struct.pack("!H", 1000)))
+
     def run(self):
         path = self.handshake()
         if path == "/echo":
@@ -104,6 +108,8 @@ class Connection:
             self.script()
         elif path == "/pings":
             self.pings()
+        elif path == "/flood":
+            self.flood()
         elif path == "/masked":
             self.send(b"\x81\x80\0\0\0\0")
         elif path == "/opcode":
