@@ -23,10 +23,12 @@ pub(crate) fn connection_name(transfer: &EasyTransfer, values: &OptionValues) ->
     let hooks =
         [(Id::OPENSOCKETFUNCTION, Id::OPENSOCKETDATA), (Id::SOCKOPTFUNCTION, Id::SOCKOPTDATA)];
     let has_hooks = hooks.iter().any(|(function, _)| !values.pointer(*function).is_null());
-    if transfer.lane.is_none() && transfer.route.http.is_none() && !has_hooks {
+    let end = values.bytes(Id::INTERFACE);
+    if transfer.lane.is_none() && transfer.route.http.is_none() && !has_hooks && end.is_none() {
         return None;
     }
     let mut name = NameHasher::default();
+    name.option(end.map(|it| &it[..]));
     match &transfer.lane {
         Some(lane) => name.field(&lane.name),
         None => {

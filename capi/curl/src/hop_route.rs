@@ -1,9 +1,8 @@
 //! How a request reaches its host: addresses and local ends that the options select.
 
 use std::ffi::OsStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
+use crate::local_end::LocalEnd;
 use crate::option::OptionId as Id;
 use crate::socks_failure::socks_unresolved;
 use crate::static_hosts::ConnectTo;
@@ -167,27 +167,10 @@ fn family(options: &EasyOptions) -> Option<IpVersion> {
 /// `CURLOPT_INTERFACE` and `CURLOPT_LOCALPORT`.
 fn select_local(options: &EasyOptions, to: &mut Options) -> Result<(), Failure> {
     let port = u16::try_from(options.values.number(Id::LOCALPORT)).unwrap_or(0);
-    let Some(name) = options.values.bytes(Id::INTERFACE) else {
-        to.local = (port > 0).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
-        return Ok(());
-    };
-    let name = String::from_utf8_lossy(name);
-    let (may_be_interface, may_be_host, name) = match name.split_once('!') {
-        Some(("if", name)) => (true, false, name),
-        Some(("host", name)) => (false, true, name),
-        _ => (true, true, &*name),
-    };
-    let is_interface =
-        may_be_interface && !name.contains('/') && Path::new("/sys/class/net").join(name).exists();
-    let address = name.parse::<IpAddr>().ok().filter(|_| may_be_host);
-    match address {
-        Some(address) => to.local = Some((address, port).into()),
-        None if is_interface => to.interface = Some(name.into()),
-        None => {
-            let what = if may_be_host { "" } else { "interface " };
-            let text = format!("Couldn't bind to {what}'{name}'");
-            return Err(Failure::new(CurlCode::InterfaceFailed, text));
-        }
+    let end = LocalEnd::of(options)?;
+    to.local = LocalEnd::address(end.as_ref(), port);
+    if let Some(LocalEnd::Interface(name)) = end {
+        to.interface = Some(name.into());
     }
     Ok(())
 }

@@ -118,6 +118,7 @@ mod follow;
 mod held_body;
 mod hop_route;
 mod hops;
+mod local_end;
 mod multi_counts;
 mod perform;
 mod socket_hooks;

@@ -16,6 +16,7 @@ use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
 use crate::handles::Multi;
+use crate::local_end::{LocalEnd, resolve_local};
 use crate::open_sockets::OpenSocket;
 use crate::option::OptionId as Id;
 use crate::refused_socket::RefusedSocket;
@@ -70,7 +71,13 @@ impl Multi {
             let unused = io::Error::other(RefusedSocket::new(CurlCode::CouldntConnect));
             return self.reactor.borrow_mut().fail_connect(id, unused);
         };
-        let hooks = easy.with_state(|state| SocketHooks::of(&state.options));
+        let (hooks, host) = easy.with_state(|state| {
+            let host = match LocalEnd::of(&state.options) {
+                Ok(Some(LocalEnd::Host(name))) => Some(name),
+                Ok(_) | Err(_) => None,
+            };
+            (SocketHooks::of(&state.options), host)
+        });
         let fd = match hooks.open {
             (function, _) if function.is_null() => OutgoingSocket::open(&endpoint),
             (function, user) => self
@@ -97,7 +104,7 @@ impl Multi {
             }
         };
         if let OutgoingSocket::Unconnected(fd) = &socket
-            && let Err(error) = bind_local(fd.as_fd(), &mut endpoint, hooks.ports)
+            && let Err(error) = bind_local(fd.as_fd(), &mut endpoint, hooks.ports, host.as_deref())
         {
             let OutgoingSocket::Unconnected(fd) = socket else { return };
             self.close_socket(hooks.close, fd, border);
@@ -153,10 +160,18 @@ impl Multi {
 }
 
 /// Binds a socket to its local address, and to the first free one of its ports, in the family of
-/// its peer. The endpoint has no local address any more.
-fn bind_local(fd: BorrowedFd<'_>, endpoint: &mut Endpoint, ports: i64) -> io::Result<()> {
+/// its peer. The endpoint has no local address any more. `host`: its name, if that is resolved now.
+fn bind_local(
+    fd: BorrowedFd<'_>,
+    endpoint: &mut Endpoint,
+    ports: i64,
+    host: Option<&str>,
+) -> io::Result<()> {
     let Peer::Ip(peer) = endpoint.peer else { return Ok(()) };
     let Some(mut local) = endpoint.local.take() else { return Ok(()) };
+    if let Some(host) = host {
+        local.set_ip(resolve_local(host, peer.ip())?);
+    }
     if local.ip().is_unspecified() && peer.is_ipv6() {
         local.set_ip(Ipv6Addr::UNSPECIFIED.into());
     }

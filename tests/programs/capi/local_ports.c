@@ -61,6 +61,9 @@ int main(int count, char **arguments)
     get(url, "host!203.0.113.7", port, 40);
     get(url, "if!absent", 0, 0);
     get(url, "absent.invalid", 0, 0);
+    get(url, "localhost", 0, 0);
+    get(url, "host!localhost", port, 40);
+    get(url, "if!localhost", 0, 0);
     if (port6)
         get("http://[::1]:1/", NULL, port6, 1);
     return 0;
