@@ -1,5 +1,6 @@
 //! The application of a client: it receives the events of transfers.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -191,6 +192,12 @@ impl Context<'_> {
     /// What is known of a transfer's exchange; `None` while it has no connection.
     pub fn exchange(&self, transfer: TransferId) -> Option<ExchangeFacts> {
         self.state.transfers.get(transfer.0)?.exchange(self.now)
+    }
+
+    /// The peer's certificates so far, as [`Done::certificates`].
+    pub fn certificates(&self, transfer: TransferId) -> Option<&Arc<[Vec<u8>]>> {
+        let transfer = self.state.transfers.get(transfer.0)?;
+        transfer.extra.as_ref()?.certificates.as_ref()
     }
 
     /// Whether the application's loop waits for the connection of a transfer.

@@ -1,6 +1,7 @@
 //! The client's data of a connection.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::owners::Owners;
 use crate::timestamps::Setup;
@@ -35,7 +36,11 @@ impl ConnectionData {
     pub(crate) fn new(origin: u32, attempt: u32, peer: Option<SocketAddr>, moment: u32) -> Self {
         Self {
             origin,
-            opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
+            opening: Some(Box::new(Opening {
+                attempt: Some(attempt),
+                setup: Setup::default(),
+                certificates: None,
+            })),
             stage: ConnectionProgress::Opening,
             shared: false,
             uses: 0,
@@ -107,4 +112,6 @@ pub(crate) struct Opening {
     /// The attempt that it belongs to, until it is connected.
     pub(crate) attempt: Option<u32>,
     pub(crate) setup: Setup,
+    /// The certificates of the peer, if the first exchange is to report them.
+    pub(crate) certificates: Option<Arc<[Vec<u8>]>>,
 }

@@ -159,7 +159,13 @@ impl<A: Application> ConnectionHandler<A> {
         transfer.timestamps.assigned = Some(now);
         match data.opening.take() {
             None => self.state.stats.reused += 1,
-            Some(opening) => transfer.timestamps.setup = opening.setup,
+            Some(opening) => {
+                transfer.timestamps.setup = opening.setup;
+                if opening.certificates.is_some() && transfer.request.options().reports_certificates
+                {
+                    transfer.extra().certificates = opening.certificates;
+                }
+            }
         }
         transfer.since = now;
         transfer.stage = TransferStage::Sending;
@@ -585,9 +591,15 @@ impl<A: Application> ConnectionHandler<A> {
         (connection, data): (&mut ClientConnection, &mut ConnectionData),
         info: Option<&Info<'_>>,
     ) {
+        let origin = data.origin();
         if let Some(opening) = &mut data.opening {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
+            let options = info.and_then(|_| self.state.front_options(origin));
+            if options.is_some_and(|options| options.reports_certificates) {
+                let certificates = info.map(|info| info.certificates().map(<[u8]>::to_vec));
+                opening.certificates = certificates.map(Iterator::collect);
+            }
         }
         let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);
         let key = known.key.key();

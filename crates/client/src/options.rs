@@ -85,6 +85,9 @@ pub struct Options {
     /// TLS options for `https`; `None`: [`fulmar_tls::ClientOptions::default`] with the system's
     /// certificates, which are read when the first request needs them.
     pub tls: Option<ClientTls>,
+    /// Keeps the certificates of the peer, for [`crate::Context::certificates`] and
+    /// [`crate::Done::certificates`], if a connection is opened for the request.
+    pub reports_certificates: bool,
     /// The protocols to use. With [`Protocol::Negotiated`], those of the TLS options' ALPN list. A
     /// request with `Upgrade` uses HTTP/1.1, as HTTP/2 has no upgrade.
     pub protocol: Protocol,
@@ -165,6 +168,7 @@ impl Default for Options {
             retries: 0,
             resends: true,
             tls: None,
+            reports_certificates: false,
             protocol: Protocol::Negotiated,
             proxies: None,
             unix_socket: None,

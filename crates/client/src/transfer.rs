@@ -1,6 +1,7 @@
 //! A transfer: its state and its times.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -116,6 +117,8 @@ pub(crate) struct Extra {
     /// The number of requests with credentials after a challenge.
     pub(crate) proofs: u8,
     pub(crate) pace: Option<SpeedLimit>,
+    /// Those of the last connection that was opened for the transfer.
+    pub(crate) certificates: Option<Arc<[Vec<u8>]>>,
 }
 
 /// Whose own connection carries a request after a 421.
@@ -173,6 +176,10 @@ pub struct Done {
     pub retried: bool,
     timestamps: Timestamps,
     ended: Instant,
+    /// With [`crate::Options::reports_certificates`]: the certificates in DER that the peer has
+    /// sent, its own first, on the last connection that was opened for the transfer. A resumed
+    /// session has those of the first handshake.
+    pub certificates: Option<Arc<[Vec<u8>]>>,
     /// The responses that led to further requests, in order.
     pub hops: Vec<TransferHop>,
 }
@@ -338,6 +345,8 @@ impl Transfer {
 
     #[inline(always)] // so that its fields are moved once
     pub(crate) fn done(self, now: Instant, result: Result<(), Error>) -> Done {
+        let (certificates, hops) =
+            self.extra.map(|extra| (extra.certificates, extra.hops)).unwrap_or_default();
         Done {
             request: self.request,
             result,
@@ -350,7 +359,8 @@ impl Transfer {
             retried: self.retried,
             timestamps: self.timestamps,
             ended: now,
-            hops: self.extra.map(|extra| extra.hops).unwrap_or_default(),
+            certificates,
+            hops,
         }
     }
 }
