@@ -11,7 +11,7 @@ use fulmar_curl::{
 
 use crate::memory;
 use crate::slist::{self, CurlSlist};
-use crate::text::allocate;
+use crate::strings::allocate;
 
 /// `struct curl_httppost`: a section, and links to the next one and to further files.
 #[derive(Debug)]

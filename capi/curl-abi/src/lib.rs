@@ -26,6 +26,7 @@ pub mod version;
 pub mod later;
 
 pub mod memory;
+mod strings;
 
 pub mod handle;
 pub mod message;

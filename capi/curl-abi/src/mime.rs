@@ -12,7 +12,7 @@ use crate::border::CFunctions;
 use crate::handle::{CurlHandle, guard};
 use crate::memory;
 use crate::slist::CurlSlist;
-use crate::text::bytes;
+use crate::strings::bytes;
 
 /// A tree without parts; `NULL` if that fails. The handle is not used.
 #[unsafe(no_mangle)]

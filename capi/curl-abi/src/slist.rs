@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 
 use crate::memory;
-use crate::text::{allocate, bytes};
+use crate::strings::{allocate, bytes};
 
 /// An element (curl_slist_append(3)).
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Strings that are returned are from [`memory`], for [`curl_free`].
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use fulmar_curl::code::{CurlCode, MultiCode, ShareCode, UrlCode};
@@ -12,6 +12,7 @@ use fulmar_curl::escape::{InputLen, escape, unescape};
 
 use crate::handle::{CurlHandle, guard};
 use crate::memory;
+use crate::strings::{allocate, bytes};
 
 /// Frees what a function has returned.
 ///
@@ -23,22 +24,7 @@ pub unsafe extern "C" fn curl_free(pointer: *mut c_void) {
     unsafe { memory::free(pointer) };
 }
 
-/// A copy for the application, with a NUL behind it; `NULL` without memory.
-pub(crate) fn allocate(bytes: &[u8]) -> *mut c_char {
-    let copy = memory::allocate(bytes.len() + 1).cast::<u8>();
-    if copy.is_null() {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: there is room for so many bytes.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len()) };
-    // SAFETY: and for one more.
-    let end = unsafe { copy.add(bytes.len()) };
-    // SAFETY: as above.
-    unsafe { end.write(0) };
-    copy.cast()
-}
-
-/// The same for the functions of this library in C.
+/// [`allocate`] for the functions of this library in C.
 ///
 /// # Safety
 /// There are so many bytes.
@@ -48,13 +34,6 @@ pub unsafe extern "C" fn fulmar_copy(bytes: *const c_char, len: usize) -> *mut c
         // SAFETY: by the contract.
         allocate(unsafe { std::slice::from_raw_parts(bytes.cast(), len) })
     })
-}
-
-/// # Safety
-/// `text` is `NULL` or a string that lives as long as the result.
-pub(crate) unsafe fn bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: by the contract.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 /// # Safety

@@ -7,7 +7,7 @@ use fulmar_curl::date::getdate;
 use fulmar_curl::url::{CurlUrl, UrlFlags, UrlPart};
 
 use crate::handle::guard;
-use crate::text::{allocate, bytes};
+use crate::strings::{allocate, bytes};
 
 /// What `CURLU *` points to.
 #[derive(Debug)]

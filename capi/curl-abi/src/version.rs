@@ -8,7 +8,8 @@ use fulmar_curl::{OptionId, OptionInfo, names};
 
 use crate::handle::guard;
 use crate::memory::{self, FreeFunction, MallocFunction, MemoryFunctions};
-use crate::text::{bytes, constant};
+use crate::strings::bytes;
+use crate::text::constant;
 
 /// `curl_version_info_data`, of `CURLVERSION_ELEVENTH`.
 #[derive(Debug)]
