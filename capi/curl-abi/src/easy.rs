@@ -8,11 +8,12 @@ use fulmar_curl::code::CurlCode;
 use fulmar_curl::{Argument, CPointer, Easy, InfoId, InfoValue, OptionId, OptionInfo, OptionKind};
 
 use crate::border::{CFunctions, standard_input, standard_output};
+use crate::certificates::CurlCertificates;
 use crate::handle::{CurlHandle, easy, guard, share};
 use crate::memory;
 use crate::mime;
 use crate::slist::{self, CurlSlist};
-use crate::tls_info::{CurlCertificates, CurlTlsSession};
+use crate::tls_info::CurlTlsSession;
 
 /// A handle with the default options; `NULL` if that fails.
 #[unsafe(no_mangle)]
@@ -256,8 +257,8 @@ unsafe fn store(known: &CurlHandle, info: c_int, value: InfoValue, to: *mut c_vo
             // SAFETY: by the contract.
             unsafe { to.cast::<*const CurlTlsSession>().write(session) };
         }
-        InfoValue::Certificates => {
-            let certificates = std::ptr::from_ref(&known.returned().certificates);
+        InfoValue::Certificates(certificates) => {
+            let certificates = known.returned().certificates.show(certificates);
             // SAFETY: by the contract.
             unsafe { to.cast::<*const CurlCertificates>().write(certificates) };
         }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use fulmar_curl::{CPointer, DataShare, Easy, Multi, WebSocketMeta};
 use fulmar_sys::Wakeup;
 
+use crate::certificates::KeptCertificates;
 use crate::found_header::CurlHeader;
-use crate::tls_info::{CurlCertificates, CurlTlsSession};
+use crate::tls_info::CurlTlsSession;
 use crate::websocket_frame::CurlFrame;
 
 /// What `CURL *` points to.
@@ -32,7 +33,7 @@ pub(crate) struct ReturnedMemory {
     /// What `CURLINFO_TLS_SSL_PTR` points to.
     pub(crate) tls_session: CurlTlsSession,
     /// What `CURLINFO_CERTINFO` points to.
-    pub(crate) certificates: CurlCertificates,
+    pub(crate) certificates: KeptCertificates,
     /// What `curl_easy_header` and `curl_easy_nextheader` have returned.
     header: UnsafeCell<CurlHeader>,
     /// What `curl_ws_recv` and `curl_ws_meta` have returned.
@@ -80,7 +81,7 @@ impl CurlHandle {
             Box::new(ReturnedMemory {
                 strings: RefCell::default(),
                 tls_session: CurlTlsSession::default(),
-                certificates: CurlCertificates::default(),
+                certificates: KeptCertificates::default(),
                 header: UnsafeCell::new(CurlHeader::none()),
                 frame: UnsafeCell::new(CurlFrame::new(WebSocketMeta::default())),
             })

@@ -32,6 +32,7 @@ pub mod handle;
 pub mod message;
 
 mod border;
+mod certificates;
 mod hsts;
 
 mod socket_address;

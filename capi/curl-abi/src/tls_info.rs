@@ -1,4 +1,4 @@
-//! The structures of `curl_easy_getinfo` about TLS. Programs read through the pointers unchecked.
+//! The structure of `curl_easy_getinfo` about TLS. Programs read through the pointer unchecked.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,24 +11,9 @@ pub(crate) struct CurlTlsSession {
     internals: *mut c_void,
 }
 
-/// `struct curl_certinfo`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct CurlCertificates {
-    count: c_int,
-    /// A list for each certificate.
-    lists: *mut *mut c_void,
-}
-
 impl Default for CurlTlsSession {
     fn default() -> Self {
         Self { backend: CURLSSLBACKEND_OPENSSL, internals: std::ptr::null_mut() }
-    }
-}
-
-impl Default for CurlCertificates {
-    fn default() -> Self {
-        Self { count: 0, lists: std::ptr::null_mut() }
     }
 }
 

@@ -93,6 +93,7 @@ impl Multi {
                 .transpose()?,
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls,
+            reports_certificates: values.is_on(Id::CERTINFO),
             protocol,
             unix_socket: unix_socket(values)?,
             leniency,

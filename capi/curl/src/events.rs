@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_client::{Application, Context, Done, ExchangeFacts, TransferEvent, TransferId};
@@ -24,6 +25,8 @@ pub(crate) enum HopEvent {
     Writable,
     /// The transfer has a connection.
     Assigned(SocketId, Option<SocketAddr>),
+    /// The certificates of the connection that was opened for it.
+    Certificates(Arc<[Vec<u8>]>),
     /// The connection is the application's.
     Upgraded(Box<ExchangeFacts>),
     Done(Box<Done>),
@@ -94,6 +97,9 @@ impl Application for EventQueue {
         let assigned = if begins { context.exchange(id) } else { None };
         if let Some(ExchangeFacts { connection: Some(connection), peer, .. }) = assigned {
             self.events.push_back((id, HopEvent::Assigned(connection, peer)));
+            if let Some(certificates) = context.certificates(id) {
+                self.events.push_back((id, HopEvent::Certificates(Arc::clone(certificates))));
+            }
         }
         let event = match event {
             TransferEvent::Informational(response) => {

@@ -226,6 +226,9 @@ impl Multi {
         let (is_reused, has_connection) = (done.reused, is_connected(&done));
         let mut result = easy.with_state(|state| {
             let info = &mut state.info;
+            if done.certificates.is_some() {
+                info.certificates = done.certificates.clone();
+            }
             if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
             }

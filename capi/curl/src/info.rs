@@ -40,8 +40,9 @@ pub enum InfoValue {
     Offset(i64),
     /// `struct curl_tlssessioninfo *`, without the objects of a TLS library.
     TlsSession,
-    /// `struct curl_certinfo *`, of no certificate.
-    Certificates,
+    /// `struct curl_certinfo *`, of these certificates in DER: the texts are those of
+    /// [`crate::certificate_lines`].
+    Certificates(Option<Arc<[Vec<u8>]>>),
     /// `struct curl_slist *`, which the application frees; `NULL` if it is empty.
     List(Vec<Vec<u8>>),
 }
@@ -83,6 +84,8 @@ pub struct TransferInfo {
     pub upload_length: i64,
     /// The value of `Content-Type`.
     pub content_type: Option<Vec<u8>>,
+    /// The certificates of the peer (`CURLOPT_CERTINFO`), if a connection was opened.
+    pub(crate) certificates: Option<Arc<[Vec<u8>]>>,
     /// Connections that were opened.
     pub connects: i64,
     /// The address of the peer.
@@ -141,7 +144,7 @@ pub(crate) fn value(
         TYPE_LONG => InfoValue::Long(info.long(request, number)?),
         TYPE_DOUBLE => InfoValue::Double(info.double(number)?),
         TYPE_OFFSET => InfoValue::Offset(info.offset(number)?),
-        TYPE_POINTER if number == CERTINFO => InfoValue::Certificates,
+        TYPE_POINTER if number == CERTINFO => InfoValue::Certificates(info.certificates.clone()),
         TYPE_POINTER if TLS_SESSIONS.contains(&number) => InfoValue::TlsSession,
         TYPE_POINTER if POINTERS.contains(&number) => InfoValue::Pointer(CPointer::NULL),
         TYPE_SOCKET if number == ACTIVE_SOCKET => InfoValue::Socket(-1),
@@ -171,6 +174,7 @@ impl ConstDefault for TransferInfo {
         content_length: -1,
         upload_length: -1,
         content_type: None,
+        certificates: None,
         connects: 0,
         peer: None,
         local: None,

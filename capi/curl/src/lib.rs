@@ -28,6 +28,7 @@ mod rare;
 mod response_field;
 mod stamp;
 
+mod certificates;
 mod no_proxy;
 mod ntlm_lanes;
 mod number;
@@ -145,6 +146,7 @@ pub use border::{
     READ_PAUSE, SEEK_CANNOT, SEEK_OK, SocketCall, WRITE_PAUSE,
 };
 pub use border::{HstsCall, HstsRead, HstsWritten};
+pub use certificates::certificate_lines;
 pub use easy_options::{Argument, EasyOptions, RequestKind};
 pub use form_sources::{CallbackSource, FormSource, FormSources, PostedForm};
 pub use forms::{

@@ -286,6 +286,10 @@ impl Multi {
                 self.feed_websocket(easy, border)
             }
             HopEvent::Writable => self.feed_upload(easy, true, border),
+            HopEvent::Certificates(certificates) => {
+                easy.with_state(|state| state.info.certificates = Some(certificates));
+                Ok(())
+            }
             HopEvent::Assigned(connection, peer) => {
                 self.note_assigned(easy, connection, peer);
                 Ok(())

@@ -211,6 +211,57 @@ static void partial_chains(void)
     }
 }
 
+static struct curl_certinfo *certificates_of(CURL *easy)
+{
+    struct curl_certinfo *found = NULL;
+    curl_easy_getinfo(easy, CURLINFO_CERTINFO, &found);
+    return found;
+}
+
+static size_t count_certificates(char *bytes, size_t size, size_t count, void *easy)
+{
+    (void)bytes;
+    printf("%d ", certificates_of(easy)->num_of_certs);
+    return size * count;
+}
+
+/* The texts of the server's certificates, of either key: also when a session is resumed, without
+   the option, and of a server that is not trusted. */
+static void certificates(void)
+{
+    static const char *const ciphers[] = {
+        "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256",
+    };
+    for (size_t at = 0; at < sizeof ciphers / sizeof *ciphers; at++)
+        for (int way = 0; way < 2; way++) {
+            char path[1024];
+            struct curl_certinfo *found;
+            CURL *easy = new_handle();
+            curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, ciphers[at]);
+            curl_easy_setopt(easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_MAX_TLSv1_2);
+            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, count_certificates);
+            curl_easy_setopt(easy, CURLOPT_HEADERDATA, easy);
+            curl_easy_setopt(easy, CURLOPT_CERTINFO, 1L);
+            snprintf(path, sizeof path, "%s/client.pem", folder);
+            if (way == 1)
+                curl_easy_setopt(easy, CURLOPT_CAINFO, path);
+            printf("certificates %s %d:\n", ciphers[at], way);
+            for (int round = 0; round < 3; round++) {
+                body_len = 0;
+                curl_easy_setopt(easy, CURLOPT_CERTINFO, (long)(round < 2));
+                printf("code %d, ", curl_easy_perform(easy));
+                found = certificates_of(easy);
+                printf("%d certificates\n", found->num_of_certs);
+                for (int nth = 0; nth < found->num_of_certs; nth++)
+                    for (struct curl_slist *line = found->certinfo[nth]; line; line = line->next)
+                        printf("%s\n", line->data);
+            }
+            curl_easy_reset(easy);
+            printf("reset: %d\n", certificates_of(easy)->num_of_certs);
+            curl_easy_cleanup(easy);
+        }
+}
+
 int main(int count, char **arguments)
 {
     if (count < 3)
@@ -225,5 +276,6 @@ int main(int count, char **arguments)
     files();
     issuers();
     partial_chains();
+    certificates();
     return 0;
 }

@@ -1,4 +1,5 @@
-//! TLS options: cipher suites, curves, client certificates, the required issuer.
+//! TLS options: cipher suites, curves, client certificates, the required issuer, the texts of
+//! certificates.
 
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::process::{ChildProcess, peer, run};
@@ -20,6 +21,8 @@ fn tls_options_have_the_results_of_libcurl() {
     let url = format!("https://localhost:{}/", port.trim());
     let [original, ours] = both("tls", &[url, certs.path().display().to_string()]);
     assert!(original.contains(": 0 '' TLSv1.2 ECDHE-RSA-AES128-GCM-SHA256 client"), "{original}");
+    assert!(original.contains("\nX509v3 Subject Alternative Name:DNS:localhost\n"), "{original}");
+    assert!(original.contains("\nRSA Public Key:2048\n"), "{original}");
     assert!(original.contains("client.old3.key - - secret : 0 '' TLSv1.3"), "{original}");
     assert_eq!(ours, original);
 }
