@@ -3,6 +3,7 @@
 use crate::code::CurlCode;
 use crate::failure::Failure;
 use crate::handles::EasyState;
+use crate::http2_upgrade::requests_http2;
 use crate::option::OptionId;
 
 /// True if a failed request is sent again: the server had closed a used connection before it read
@@ -35,9 +36,10 @@ pub(crate) fn retries_on_new_connection(
 
 /// True if another tunnel is opened for a request: its own was closed before.
 pub(crate) fn retries_tunnel(state: &mut EasyState) -> bool {
+    let was_upgraded = requests_http2(state); // the server may have acted on the request
     let Some(transfer) = &mut state.transfer else { return false };
     transfer.attempts.retries += 1;
-    transfer.attempts.retries <= RETRIES_MAX
+    transfer.attempts.retries <= RETRIES_MAX && !was_upgraded
 }
 
 /// An error response to a request whose body has not been sent: the rest is not sent. True if the

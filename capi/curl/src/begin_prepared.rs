@@ -6,7 +6,7 @@ use fulmar_client::Request;
 
 use crate::auth_state::LoginPair;
 use crate::border::CBorder;
-use crate::easy_options::RequestKind;
+use crate::easy_options::{HTTP_VERSION_2_0, RequestKind};
 use crate::handles::{Easy, EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::prepared::PreparedRequest;
@@ -77,6 +77,8 @@ impl EasyState {
         let is_plain = matches!(self.options.request, RequestKind::Get | RequestKind::Head);
         is_plain
             && self.share.is_none()
+            // Whether an upgrade is requested depends on the connections.
+            && values.number(Id::HTTP_VERSION) != HTTP_VERSION_2_0
             && values.bytes(Id::XOAUTH2_BEARER).is_none()
             && self.cookies.is_unused()
             && self.hsts.is_unused()

@@ -3,6 +3,8 @@
 //! A name is a SHA-256 hash of typed fields. So it means the same whatever the fields contain, and
 //! keys of connections hold no passwords.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -59,6 +61,15 @@ pub(crate) fn tunnel_name(transfer: &EasyTransfer) -> Arc<[u8]> {
     let end = connect_to.as_deref();
     name.option(end.map(|(host, _)| host.as_bytes()));
     name.field(&end.map_or(0, |(_, port)| *port).to_be_bytes());
+    name.finish()
+}
+
+/// The name of a connection that was upgraded to HTTP/2, of a server or a Unix socket.
+pub(crate) fn upgraded_name(transfer: &EasyTransfer, socket: Option<&Path>) -> Arc<[u8]> {
+    let mut name = NameHasher::default();
+    name.field(b"h2c");
+    name.field(&tunnel_name(transfer));
+    name.option(socket.map(|path| path.as_os_str().as_bytes()));
     name.finish()
 }
 

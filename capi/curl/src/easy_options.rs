@@ -228,6 +228,8 @@ fn canonical(id: Id, number: i64) -> (Id, i64) {
 pub(crate) const HTTP_VERSION_1_0: i64 = 1;
 /// `CURL_HTTP_VERSION_1_1`.
 pub(crate) const HTTP_VERSION_1_1: i64 = 2;
+/// `CURL_HTTP_VERSION_2_0`.
+pub(crate) const HTTP_VERSION_2_0: i64 = 3;
 /// `CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE`.
 pub(crate) const HTTP_VERSION_2_PRIOR_KNOWLEDGE: i64 = 5;
 /// `CURL_MAX_INPUT_LENGTH`.

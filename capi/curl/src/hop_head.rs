@@ -9,6 +9,7 @@ use crate::easy_options::{HTTP_VERSION_1_0, RequestKind};
 use crate::failure::Failure;
 use crate::handles::EasyState;
 use crate::hop_body::HopBody;
+use crate::http2_upgrade::encoded_settings;
 use crate::option::OptionId as Id;
 use crate::request_head::{HeadBody, HeadParts, WrittenHead};
 use crate::values::OptionValues;
@@ -84,6 +85,7 @@ pub(crate) fn write_head(
         body,
         negotiates: state.auth.negotiates,
         refuses_expect: transfer.attempts.refuses_expect,
+        http2_settings: transfer.http2_streams.map(encoded_settings),
         is_http10: state.info.http_version == HTTP_VERSION_1_0 || transfer.on_http10,
     };
     let mut head = WrittenHead::write(&state.options, &parts)

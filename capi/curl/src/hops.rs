@@ -23,6 +23,7 @@ use crate::hop_auth::authorize;
 use crate::hop_body::{framed, hop_body};
 use crate::hop_head::{first_method, write_head};
 use crate::hop_target::HopTarget;
+use crate::http2_upgrade::{failure_without_tunnel, requests_http2};
 use crate::info::TransferInfo;
 use crate::line_ends;
 use crate::option::{OptionId as Id, auth_mask};
@@ -83,11 +84,14 @@ impl Multi {
             self.transfer_file(easy, border);
             return Ok(());
         }
+        easy.with_state(|state| {
+            if let Some(transfer) = &mut state.transfer {
+                transfer.http2_streams = None;
+            }
+        });
         self.prepare_login(easy)?;
         self.select_end(easy, border)?;
-        let mut options = easy.with_state(|state| self.client_options(state))?;
-        options.status_aliases = status_aliases(easy, border);
-        self.select_route(easy, &mut options)?;
+        let mut options = self.options_of_hop(easy, border)?;
         let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
         let origin = origin.unwrap_or_default();
         self.start_resolver(easy, &origin, &options, border)?;
@@ -103,8 +107,21 @@ impl Multi {
                 return self.start_connect(easy, options, custom, proxy_custom, border);
             }
         }
+        self.select_upgrade(easy, &mut options);
         self.note_connection(easy, &origin, &options);
         self.start_request(easy, options, &custom, None, border)
+    }
+
+    /// The options of the current request, with its route.
+    pub(crate) fn options_of_hop(
+        &self,
+        easy: &Easy,
+        border: &dyn CBorder,
+    ) -> Result<Options, Failure> {
+        let mut options = easy.with_state(|state| self.client_options(state))?;
+        options.status_aliases = status_aliases(easy, border);
+        self.select_route(easy, &mut options)?;
+        Ok(options)
     }
 
     /// The proxy has opened a tunnel for the current request.
@@ -133,11 +150,12 @@ impl Multi {
         easy: &Rc<Easy>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        let mut options = easy.with_state(|state| self.client_options(state))?;
-        options.status_aliases = status_aliases(easy, border);
-        self.select_route(easy, &mut options)?; // as for CONNECT, or it is not found again
+        let mut options = self.options_of_hop(easy, border)?; // as for CONNECT: it is found so
         if Self::connects_only(easy) {
             return self.start_connect_only(easy, options, tunnel);
+        }
+        if tunnel.is_none() {
+            self.select_upgrade(easy, &mut options);
         }
         self.start_request(easy, options, &custom_fields(easy, border)?, tunnel, border)
     }
@@ -189,7 +207,9 @@ impl Multi {
         let sent = bytes_of(&body).len();
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
-        verbatim.upgrades = easy.with_state(|state| is_websocket(state));
+        verbatim.pauses_upgraded = easy.with_state(|state| requests_http2(state));
+        verbatim.upgrades =
+            verbatim.pauses_upgraded || easy.with_state(|state| is_websocket(state));
         verbatim.expects_continue = head.expects_continue;
         verbatim.is_unframed = !head.is_chunked;
         verbatim.closes =
@@ -217,7 +237,11 @@ impl Multi {
             // The tunnel was closed meanwhile: another one is opened.
             return match easy.with_state(retries_tunnel) {
                 true => self.queue_hop(easy),
-                false => self.finish(easy, Err(Failure::of_connect()), border),
+                false => self.finish(
+                    easy,
+                    Err(easy.with_state(|state| failure_without_tunnel(state))),
+                    border,
+                ),
             };
         }
         if matches!(done.result, Err(Error::Resolve(_))) {

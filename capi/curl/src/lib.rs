@@ -105,6 +105,7 @@ mod exchange_client;
 mod hop_cookies;
 mod hop_locks;
 mod hsts_options;
+mod http2_upgrade;
 mod multi;
 
 mod client_options;

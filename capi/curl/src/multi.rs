@@ -21,6 +21,7 @@ use crate::easy_options::Argument;
 use crate::events::{EventQueue, HopEvent};
 use crate::failure::Failure;
 use crate::handles::{Easy, Multi};
+use crate::http2_upgrade::requests_http2;
 use crate::transfer::EasyTransfer;
 use crate::values::CPointer;
 
@@ -262,8 +263,9 @@ impl Multi {
     }
 
     fn deliver(&self, easy: &Rc<Easy>, event: HopEvent, border: &dyn CBorder) {
-        let is_connecting = easy.with_state(|state| {
-            state.transfer.as_ref().is_some_and(|transfer| transfer.is_connecting)
+        let (is_connecting, is_upgrading) = easy.with_state(|state| {
+            let is_connecting = state.transfer.as_ref().is_some_and(|it| it.is_connecting);
+            (is_connecting, requests_http2(state))
         });
         let ended = match event {
             HopEvent::Data(_) if self.skips_body(easy) => return self.skip_body(easy, border),
@@ -273,7 +275,11 @@ impl Multi {
             HopEvent::MalformedHead(bytes, judged) if is_connecting => {
                 self.deliver_malformed_connect_head(easy, &bytes, judged, border)
             }
-            HopEvent::Head(head) => self.deliver_head(easy, &head, border),
+            HopEvent::Head(mut head) => {
+                // The response itself follows with HTTP/2.
+                head.is_interim |= head.status == 101 && is_upgrading;
+                self.deliver_head(easy, &head, border)
+            }
             HopEvent::MalformedHead(bytes, judged) => {
                 self.deliver_malformed_head(easy, &bytes, judged, border)
             }
@@ -294,6 +300,7 @@ impl Multi {
                 self.note_assigned(easy, connection, peer);
                 Ok(())
             }
+            HopEvent::Upgraded(_) if is_upgrading => self.continue_as_http2(easy, border),
             HopEvent::Upgraded(_) if !Self::keeps_connection(easy) => Ok(()),
             HopEvent::Upgraded(assigned) => {
                 return self.keep_connection(easy, &assigned, border);

@@ -8,6 +8,7 @@ use crate::codings::CODINGS;
 use crate::cookies::{SentCookie, cookie_field};
 use crate::custom_fields::{CustomFields, names};
 use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, RequestKind};
+use crate::http2_upgrade::UPGRADE_FIELDS;
 use crate::option::OptionId as Id;
 
 /// The input of a head besides the options.
@@ -47,6 +48,8 @@ pub(crate) struct HeadParts<'a> {
     pub(crate) refuses_expect: bool,
     /// The server has responded with HTTP/1.0.
     pub(crate) is_http10: bool,
+    /// The settings with which an upgrade to HTTP/2 is requested, if it is.
+    pub(crate) http2_settings: Option<String>,
 }
 
 /// The body that a head announces.
@@ -100,6 +103,9 @@ impl WrittenHead {
         }
         if te == BodyCoding::Chunked {
             head.line("Transfer-Encoding", Some(b"chunked"));
+        }
+        if let Some(settings) = &parts.http2_settings {
+            head.raw(&[UPGRADE_FIELDS, settings.as_bytes(), b"\r\n"]);
         }
         let cookie = cookie_field(parts.cookies, head.bytes.len(), parts.cookie);
         head.line("Cookie", cookie.as_deref());
@@ -294,6 +300,7 @@ mod tests {
             negotiates: false,
             refuses_expect: false,
             is_http10: false,
+            http2_settings: None,
         }
     }
 

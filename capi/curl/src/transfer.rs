@@ -2,6 +2,7 @@
 //! other, and what each has received and sent.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub(crate) struct EasyTransfer {
     pub(crate) route: Rare<ProxyRoute>,
     /// The current request is CONNECT.
     pub(crate) is_connecting: bool,
+    /// The streams of HTTP/2 to which the current request requests an upgrade, if it does.
+    pub(crate) http2_streams: Option<NonZeroU32>,
     /// The credentials are those of the `.netrc` file, which are for this host.
     pub(crate) is_netrc: bool,
     /// The connection that NTLM authenticates.
@@ -76,6 +79,7 @@ impl EasyTransfer {
             proxy_login: Rare::default(),
             route: Rare::default(),
             is_connecting: false,
+            http2_streams: None,
             is_netrc: false,
             lane: None,
             method,

@@ -237,6 +237,9 @@ impl<A: Application> ConnectionHandler<A> {
         if request.is_tunnel() {
             return self.begin_tunnel(now, id, connection, stream);
         }
+        if request.is_sent() {
+            return self.begin_upgraded(now, id, connection, stream);
+        }
         let expects = request.expects_continue();
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
         let whole = match (whole, &mut *connection) {
@@ -282,6 +285,26 @@ impl<A: Application> ConnectionHandler<A> {
         }
         self.state.watch(now, id);
         self.emit(now, id, TransferEvent::Upgraded);
+    }
+
+    /// The request was sent before its connection was upgraded to HTTP/2.
+    fn begin_upgraded(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) {
+        let transfer = self.state.transfers.get(id.0).expect("it was just assigned");
+        let method = transfer.request.method().as_bytes();
+        let begun = match connection {
+            ClientConnection::Http2(connection) => connection.begin_upgraded(stream, method),
+            ClientConnection::Http1(..) => Err(UsageError::NoSuchStream),
+        };
+        match begun {
+            Ok(()) => self.state.watch(now, id),
+            Err(error) => self.usage_error(now, id, error),
+        }
     }
 
     /// Sends the body of a request after its head.
@@ -741,7 +764,14 @@ impl<A: Application> ConnectionHandler<A> {
                 self.end(now, id);
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
-            proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
+            proto::Event::Upgraded { .. } => {
+                if let Some(transfer) = self.state.transfers.get_mut(id.0)
+                    && transfer.request.pauses_upgraded()
+                {
+                    transfer.paused = true;
+                }
+                self.emit(now, id, TransferEvent::Upgraded);
+            }
             proto::Event::Reset { stream, code, cause, .. } => {
                 data.owners.remove(stream);
                 match connection.eof_error() {

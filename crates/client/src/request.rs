@@ -371,6 +371,16 @@ impl Request {
         self.inner.verbatim.as_ref()
     }
 
+    /// True if only its response is outstanding ([`VerbatimHead::is_sent`]).
+    pub(crate) fn is_sent(&self) -> bool {
+        self.inner.verbatim.as_ref().is_some_and(|head| head.is_sent)
+    }
+
+    /// True if it is paused when its connection is upgraded ([`VerbatimHead::pauses_upgraded`]).
+    pub(crate) fn pauses_upgraded(&self) -> bool {
+        self.inner.verbatim.as_ref().is_some_and(|head| head.pauses_upgraded)
+    }
+
     /// True if it is no request ([`Request::tunnel`]).
     pub(crate) fn is_tunnel(&self) -> bool {
         self.inner.purpose == ConnectionPurpose::Tunnel

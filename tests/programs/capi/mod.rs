@@ -353,6 +353,7 @@ fn sockets_and_first_bytes_are_those_of_libcurl() {
         ("first", "PROXY in a tunnel\n"),
         ("sockets", "nodelay 1\n"),
         ("responses", "raw chunks, reused\n"),
+        ("upgrades", "version 3\n"),
     ] {
         let [original, ours] = both("wire", &[group.to_owned()]);
         assert!(original.contains(expected), "{original}");

@@ -34,6 +34,28 @@ static const char *const responses[] = {
   "3 ; a=b\r\nabc\r\n2\r\nde\r\n0\r\nx: y\r\n\r\n",
 };
 
+/* Accepts the upgrade of a request, and responds to its stream, in pieces of `step` bytes. */
+static void serve_http2(int fd, int is_head, size_t step) {
+  static const char start[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                              "Upgrade: h2c\r\n\r\n\0\0\0\4\0\0\0\0\0";
+  static const char headers[] = "\0\0\4\1\4\0\0\0\1\x88\x5c\1\x33";
+  static const char end[] = "\0\0\4\1\5\0\0\0\1\x88\x5c\1\x33";
+  static const char data[] = "\0\0\3\0\1\0\0\0\1\x61\x62\x63";
+  char all[300], rest[512];
+  size_t len = sizeof start - 1;
+  int one = 1;
+  memcpy(all, start, len);
+  memcpy(all + len, is_head ? end : headers, sizeof headers - 1);
+  len += sizeof headers - 1;
+  if (!is_head) memcpy(all + len, data, sizeof data - 1);
+  if (!is_head) len += sizeof data - 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  for (size_t at = 0; at < len; at += step)
+    send(fd, all + at, at + step < len ? step : len - at, MSG_NOSIGNAL);
+  while (recv(fd, rest, sizeof rest, 0) > 0) {
+  }
+}
+
 static void *serve(void *socket) {
   char head[4096];
   int fd = (int)(long)socket;
@@ -69,6 +91,11 @@ static void *serve(void *socket) {
       line = at + size + 2;
     }
     if (is_connect) printf("  CONNECT\n");
+    if (number == 5) {
+      fflush(stdout);
+      serve_http2(fd, !strncmp(head, "HEAD", 4), (size_t)atoi(path + 4));
+      break;
+    }
     const char *response = responses[number < sizeof responses / sizeof *responses ? number : 0];
     if (is_connect) response = "HTTP/1.1 200 Opened\r\n\r\n";
     fflush(stdout);
@@ -221,6 +248,28 @@ static void responses_as_they_are(void) {
   curl_slist_free_all(aliases);
 }
 
+static void upgrades(void) {
+  const char *steps[] = {"5/1", "5/2", "5/7", "5/1000"};
+  CURL *easy = curl_easy_init();
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2_0);
+  perform(easy, "a refused upgrade", "0");
+  perform(easy, "another one", "0");
+  for (int i = 0; i < 4; i++) {
+    long version = 0;
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    perform(easy, "an upgrade", steps[i]);
+    curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+    printf("version %ld\n", version);
+    curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    perform(easy, "HEAD", steps[i]);
+    curl_easy_setopt(easy, CURLOPT_NOBODY, 0L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, "");
+    perform(easy, "POST", steps[i]);
+  }
+  curl_easy_cleanup(easy);
+}
+
 int main(int argc, char **argv) {
   struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -230,6 +279,7 @@ int main(int argc, char **argv) {
   switch (argc > 1 ? *argv[1] : 0) {
     case 'f': first_bytes(); break;
     case 's': sockets(); break;
+    case 'u': upgrades(); break;
     case 'r': responses_as_they_are(); break;
     default: return 2;
   }

@@ -372,12 +372,12 @@ impl<S: Side> H1<S> {
         // Only the last sent request can request a tunnel: nothing is sent after such a request.
         let handover =
             if self.outstanding == 1 { self.exchange.handover } else { Handover::Nothing };
+        let is_libcurl = self.leniency.has(Leniency::LIBCURL);
         let handover = match status {
-            101 => handover == Handover::Upgrade && fields.upgrade,
+            101 => handover == Handover::Upgrade && (fields.upgrade || is_libcurl),
             200..=299 => handover == Handover::Connect,
             _ => false,
         };
-        let is_libcurl = self.leniency.has(Leniency::LIBCURL);
         let is_unasked = status == 101 && !handover;
         if (is_unasked && !is_libcurl) || (handover && self.send != Send::Rest) {
             return Err(PeerError::UnexpectedUpgrade);

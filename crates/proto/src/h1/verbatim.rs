@@ -48,6 +48,12 @@ pub struct VerbatimHead {
     /// A body of unknown length is sent as it is, without chunks: the head declares its end in
     /// another way, or not at all. False by default. HTTP/2 frames it in any case.
     pub is_unframed: bool,
+    /// The transfer is paused when its connection is upgraded: what the server sends next is of
+    /// another protocol. False by default.
+    pub pauses_upgraded: bool,
+    /// The request was sent with HTTP/1.1 and has upgraded its connection to HTTP/2 (RFC 7540
+    /// §3.2): it is stream 1, and only its response is outstanding. False by default.
+    pub is_sent: bool,
 }
 
 impl VerbatimHead {
@@ -84,6 +90,8 @@ impl VerbatimHead {
             upgrades: false,
             is_bodiless,
             is_unframed: false,
+            pauses_upgraded: false,
+            is_sent: false,
         })
     }
 

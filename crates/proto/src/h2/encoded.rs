@@ -72,6 +72,23 @@ impl RequestBlock {
 }
 
 impl H2<Client> {
+    /// The request of `stream` was sent with HTTP/1.1, and has upgraded the connection (RFC 7540
+    /// §3.2): only its response is outstanding. It is the first stream.
+    ///
+    /// # Errors
+    /// As for `send_head`, and [`UsageError::NoSuchStream`] for another stream.
+    pub fn begin_upgraded(&mut self, stream: StreamId, method: &[u8]) -> Result<(), UsageError> {
+        if stream != StreamId(1) {
+            return Err(UsageError::NoSuchStream);
+        }
+        let slot = self.slot_for_head(stream)?;
+        let stream = &mut self.streams[slot];
+        stream.purpose = StreamPurpose::of(method);
+        stream.send = SendHalf::Ended;
+        stream.moved = true;
+        Ok(())
+    }
+
     /// Queues a whole request in one step: head, body and end. It does not wait for a 100.
     ///
     /// # Errors

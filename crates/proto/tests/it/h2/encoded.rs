@@ -1,8 +1,10 @@
 //! Requests that are encoded once, and what a load generator needs to know of its server.
 
+use bytes::BytesMut;
 use fulmar_proto::h2::{ErrorCode, H2, RequestBlock};
 use fulmar_proto::{
-    Client, Connection, HeaderBuf, PeerError, Request, Server, StreamId, UrlScheme, UsageError,
+    Client, Connection, Event, HeaderBuf, Input, PeerError, Request, Scratch, Server, StreamId,
+    UrlScheme, UsageError,
 };
 
 use super::wire::{DATA, HEADERS, RawPeer, WINDOW_UPDATE, frame, preface, reset, settings};
@@ -137,4 +139,37 @@ fn a_server_of_http1_is_recognized() {
     let mut peer = RawPeer::<Client>::new(H2::default());
     peer.feed(b"SSH-2.0-OpenSSH_9.2\r\n");
     assert_eq!(peer.error, Some(PeerError::Http2(ErrorCode::FrameSizeError)));
+}
+
+/// After an upgrade from HTTP/1.1 only the response of the first stream is outstanding. It may
+/// arrive in any pieces.
+#[test]
+fn an_upgraded_request_is_not_sent_again() {
+    let headers = frame(HEADERS, 4, 1, b"\x88\x5c\x013");
+    let response = [settings(&[]), headers, frame(DATA, 1, 1, b"abc")].concat();
+    for size in 1..=response.len() {
+        let mut connection = H2::<Client>::default();
+        let begun = connection.poll_transmit().expect("the preface").inline.len();
+        let stream = connection.open().expect("it is new");
+        connection.begin_upgraded(stream, b"GET").expect("the first stream");
+        assert_eq!(connection.poll_transmit().expect("the preface").inline.len(), begun);
+        let other = connection.open().expect("it has room");
+        assert!(connection.begin_upgraded(other, b"GET").is_err());
+        let (mut block, mut scratch) = (BytesMut::new(), Scratch::default());
+        let (mut status, mut body, mut is_complete) = (0, Vec::new(), false);
+        for piece in response.chunks(size) {
+            block.extend_from_slice(piece);
+            let mut input = Input::all(&mut block, false);
+            while let Some(event) = connection.poll_event(&mut input, &mut scratch).expect("sound")
+            {
+                match event {
+                    Event::Head { head, .. } => status = head.status,
+                    Event::Data { bytes, .. } => body.extend_from_slice(&bytes),
+                    Event::End { stream: ended, .. } => is_complete = ended == stream,
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((status, &body[..], is_complete), (200, &b"abc"[..], true), "{size}");
+    }
 }
