@@ -1,7 +1,9 @@
 //! The border to the application: its callbacks and its memory.
 //!
-//! `capi/curl-abi` implements it with C functions. It is called only while nothing is borrowed, so
-//! an application may call any function of libcurl from a callback.
+//! `capi/curl-abi` implements it with C functions. Callbacks run only while nothing is borrowed, so
+//! an application may call any function of libcurl from them. `list`, `url`, `form`, `memory` and
+//! `set_error` only read or write memory of the application: they run while handles are borrowed,
+//! too.
 
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -15,6 +17,10 @@ use crate::values::CPointer;
 
 /// Calls into the application, with what it has set as options. A `function` of `NULL` means the
 /// default of its option, such as `fwrite` to a `FILE *`.
+///
+/// Those of a running transfer run within `Multi::call`, which refuses functions of its multi
+/// handle in them. As in libcurl none are refused in `lock`, `unlock`, `read_hsts` and
+/// `write_hsts`: all state may have changed when these return.
 pub trait CBorder {
     /// `CURLOPT_WRITEFUNCTION` and `CURLOPT_HEADERFUNCTION`: returns the number of bytes that were
     /// accepted, or a special one ([`WRITE_PAUSE`]).

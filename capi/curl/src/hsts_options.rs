@@ -118,7 +118,8 @@ impl Easy {
         }
     }
 
-    /// Writes the file, and passes the hosts to `CURLOPT_HSTSWRITEFUNCTION`.
+    /// Writes the file, and passes the hosts to `CURLOPT_HSTSWRITEFUNCTION`, which runs outside of
+    /// `Multi::call`, as the other one: the hosts are copied before.
     pub(crate) fn save_hsts(&self, border: &dyn CBorder) {
         let saved = self.with_state(|state| {
             let named = state.options.values.bytes(Id::HSTS).map(|file| file.to_vec());
