@@ -101,7 +101,8 @@ impl Multi {
         let custom = custom_fields(easy, border)?;
         if options.tunnel.is_some() {
             self.reactor.borrow_mut().check_unwatched(sys::now());
-            let has_idle = self.reactor.borrow().engine.has_idle(&origin, &options);
+            let has_idle = !options.fresh_connection
+                && self.reactor.borrow().engine.has_idle(&origin, &options);
             if !has_idle || Self::connects_only(easy) {
                 let [custom, proxy_custom] = &custom;
                 return self.start_connect(easy, options, custom, proxy_custom, border);

@@ -126,6 +126,9 @@ static void https_proxies(void) {
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   perform(easy, "TLS in TLS", 1);
   perform(easy, "again", 1);
+  curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+  perform(easy, "another tunnel", 1);
+  curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 0L);
   curl_easy_setopt(easy, CURLOPT_PROXY_SSL_VERIFYHOST, 0L);
   perform(easy, "another setting of the proxy", 1);
   curl_easy_cleanup(easy);
