@@ -240,7 +240,8 @@ impl<A: Application> ConnectionHandler<A> {
         if request.is_sent() {
             return self.begin_upgraded(now, id, connection, stream);
         }
-        let expects = request.expects_continue();
+        let expects =
+            request.expects_continue() && (request.verbatim().is_none() || !connection.is_http2());
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
         let whole = match (whole, &mut *connection) {
             (Some(encoded), ClientConnection::Http1(connection, _)) => {

@@ -298,7 +298,7 @@ impl Request {
     /// follows no redirect, and repeats the request after no 401, 417 or 421. The fields have to
     /// declare the length of the body. [`RequestBody::Stream`] without a length is sent in chunks.
     /// A body follows at once, unless [`VerbatimHead::expects_continue`] is set. Over HTTP/2 the
-    /// fields are converted ([`VerbatimHead::to_fields`]).
+    /// fields are converted ([`VerbatimHead::to_fields`]), and a body follows at once.
     ///
     /// ```
     /// use fulmar_client::{Request, VerbatimHead};
@@ -436,7 +436,8 @@ impl Request {
             }
         };
         let head = proto::Request::new(inner.method.as_bytes(), target, inner.headers.as_headers());
-        proto::Request { added, expects_continue: self.expects_continue(), ..head }
+        let expects_continue = inner.verbatim.is_none() && self.expects_continue();
+        proto::Request { added, expects_continue, ..head }
     }
 
     /// True if the body waits for 100 Continue.

@@ -120,6 +120,7 @@ impl VerbatimHead {
 
     /// Its fields for a protocol with other heads. In HTTP/2 the names are sent in lower case,
     /// `Host` as `:authority`, and fields that concern one connection are left out (RFC 9113 §8.2).
+    /// So is `Expect`: like libcurl, a client of HTTP/2 does not wait for 100 (Continue).
     ///
     /// # Errors
     /// [`UsageError::BadHead`] if a line is not a field.
@@ -132,7 +133,9 @@ impl VerbatimHead {
             }
             let colon = memchr::memchr(b':', line).ok_or(UsageError::BadHead)?;
             let name = std::str::from_utf8(&line[..colon]).map_err(|_| UsageError::BadHead)?;
-            fields.push(name, trim_ows(&line[colon + 1..]))?;
+            if !name.eq_ignore_ascii_case("expect") {
+                fields.push(name, trim_ows(&line[colon + 1..]))?;
+            }
         }
         Ok(fields)
     }
@@ -293,7 +296,8 @@ mod tests {
 
     #[test]
     fn fields_are_taken_from_the_lines() {
-        let head = VerbatimHead::new("GET / HTTP/1.1\r\nHost: a\r\nX-B:  c \r\n\r\n").unwrap();
+        let head = "GET / HTTP/1.1\r\nHost: a\r\nexpect: 100-continue\r\nX-B:  c \r\n\r\n";
+        let head = VerbatimHead::new(head).unwrap();
         let fields = head.to_fields().unwrap();
         let fields: Vec<_> = fields.iter().collect();
         assert_eq!(fields, [(&b"Host"[..], &b"a"[..]), (b"X-B", b"c")]);
