@@ -298,11 +298,13 @@ fn groups(key: &TlsKey) -> Result<Vec<String>, Failure> {
     Ok(found.into_iter().map(str::to_owned).collect())
 }
 
-/// The trusted certificates: those of the system, or of the options instead.
+/// The trusted certificates: those of the system, or of the options instead. As in libcurl, the
+/// environment does not replace them.
 fn roots(values: &OptionValues, ids: &TlsOptionIds, key: &TlsKey) -> Roots {
     let own = match (values.bytes(ids.ca_blob), path(values, ids.ca_file)) {
         (Some(blob), _) => Roots::empty().pem(Bytes::copy_from_slice(blob)),
         (None, Some(file)) => Roots::empty().file(file),
+        (None, None) if Path::new(SYSTEM_ROOTS).exists() => Roots::empty().file(SYSTEM_ROOTS),
         (None, None) => Roots::platform(),
     };
     let all = match path(values, ids.ca_path) {
@@ -403,6 +405,9 @@ const VERSION_TLS_1: i64 = 1;
 const VERSION_TLS_1_2: i64 = 6;
 /// `CURL_SSLVERSION_TLSv1_3`.
 const VERSION_TLS_1_3: i64 = 7;
+
+/// The certificates of Debian and others, in one file.
+const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[cfg(test)]
 mod tests {

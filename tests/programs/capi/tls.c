@@ -262,6 +262,20 @@ static void certificates(void)
         }
 }
 
+/* The environment does not replace the trusted certificates. */
+static void environment(void)
+{
+    char path[1024];
+    CURL *easy = new_handle();
+    printf("# environment\n");
+    snprintf(path, sizeof path, "%s/ca.pem", folder);
+    setenv("SSL_CERT_FILE", path, 1);
+    setenv("SSL_CERT_DIR", folder, 1);
+    curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    printf("trusted by it: %d\n", curl_easy_perform(easy) == CURLE_OK);
+    curl_easy_cleanup(easy);
+}
+
 int main(int count, char **arguments)
 {
     if (count < 3)
@@ -277,5 +291,6 @@ int main(int count, char **arguments)
     issuers();
     partial_chains();
     certificates();
+    environment();
     return 0;
 }
