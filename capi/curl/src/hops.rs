@@ -204,8 +204,10 @@ impl Multi {
             state.auth.negotiates || state.options.request == RequestKind::Post
         });
         let body = framed(body.body, head.is_chunked, is_post);
-        self.debug(easy, DebugKind::DataOut, bytes_of(&body), border);
         let sent = bytes_of(&body).len();
+        if sent > 0 {
+            self.debug(easy, DebugKind::DataOut, bytes_of(&body), border);
+        }
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
         verbatim.pauses_upgraded = easy.with_state(|state| requests_http2(state));
@@ -258,13 +260,10 @@ impl Multi {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
             }
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
-            if let Err(Error::Layer(error)) = &done.result {
-                info.proxy_error = socks_failure(&**error, "").map_or(0, |(_, number)| number);
-            }
             note_verification(info, transfer, &done);
             let socks = transfer.route.socks.as_ref().map(|it| it.kind.socks_version());
-            if matches!(done.result, Err(Error::Resolve(_))) && socks.is_some() {
-                info.proxy_error = RESOLVE_HOST;
+            if let Err(error) = &done.result {
+                note_numbers(info, error, socks.is_some());
             }
             done.result.map_err(|error| {
                 Failure::of(
@@ -483,4 +482,19 @@ fn note_exchange(info: &mut TransferInfo, exchange: &ExchangeFacts, is_connected
         if times.handshake.is_zero() { Duration::ZERO } else { info.connect + times.handshake };
     info.pretransfer = info.connect + times.handshake;
     info.first_byte = info.pretransfer + times.first_byte;
+}
+
+/// Notes the numbers of a failure: that of the system, and that of a SOCKS proxy.
+fn note_numbers(info: &mut TransferInfo, error: &Error, has_socks: bool) {
+    match error {
+        Error::Connect(error) => {
+            let number = error.tried.last().and_then(|(_, error)| error.raw_os_error());
+            info.os_error = number.map_or(info.os_error, i64::from);
+        }
+        Error::Layer(error) => {
+            info.proxy_error = socks_failure(&**error, "").map_or(0, |(_, number)| number);
+        }
+        Error::Resolve(_) if has_socks => info.proxy_error = RESOLVE_HOST,
+        _ => {}
+    }
 }

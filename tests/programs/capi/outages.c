@@ -250,6 +250,7 @@ static void resets(void)
 static void connections(void)
 {
     int listener = listen_at("127.0.0.1"), refused;
+    long os_error = 0;
     struct curl_slist *names = NULL;
     char text[100];
     CURL *easy;
@@ -257,6 +258,8 @@ static void connections(void)
     refused = port;
     easy = transfer("/");
     report(easy, "refused", curl_easy_perform(easy));
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
+    printf("error %ld of the system\n", os_error);
     curl_easy_cleanup(easy);
 
     /* Several addresses; the last one listens, or none. */
