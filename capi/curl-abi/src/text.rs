@@ -24,7 +24,7 @@ pub unsafe extern "C" fn curl_free(pointer: *mut c_void) {
     unsafe { memory::free(pointer) };
 }
 
-/// [`allocate`] for the functions of this library in C.
+/// `allocate` for the functions of this library in C.
 ///
 /// # Safety
 /// There are so many bytes.
