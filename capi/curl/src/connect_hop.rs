@@ -56,8 +56,7 @@ impl Multi {
             .options(Arc::new(options))
             .build()
             .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))?;
-        let id = self.reactor.borrow_mut().with(|client, now| client.start(now, &request));
-        self.attach(id, easy);
+        let id = self.send_request(easy, &request, None);
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.id = Some(id);

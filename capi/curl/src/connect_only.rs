@@ -51,12 +51,7 @@ impl Multi {
                 .build()
                 .map_err(|error| Failure::new(CurlCode::FailedInit, error.to_string()))
         })?;
-        let local = easy.with_state(|state| state.info.local);
-        let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
-            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request, local),
-            None => client.start(now, &request),
-        });
-        self.attach(id, easy);
+        let id = self.send_request(easy, &request, tunnel);
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.id = Some(id);

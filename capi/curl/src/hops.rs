@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{
-    Done, Error, ExchangeFacts, Options, RequestBody, StatusAliases, TransferId, VerbatimHead,
+    Done, Error, ExchangeFacts, Options, Request, RequestBody, StatusAliases, TransferId,
+    VerbatimHead,
 };
 use fulmar_sys as sys;
 
@@ -219,17 +220,28 @@ impl Multi {
             head.closes || easy.with_state(|state| state.options.values.is_on(Id::FORBID_REUSE));
         let request = self.origin_of(easy, options)?.request(verbatim, body);
         let request = request.map_err(|error| Self::build_failure(easy, &error))?;
-        let local = easy.with_state(|state| state.info.local);
-        let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
-            Some(tunnel) => client.start_in_tunnel(now, tunnel, &request, local),
-            None => client.start(now, &request),
-        });
-        self.attach(id, easy);
+        let id = self.send_request(easy, &request, tunnel);
         easy.with_state(|state| {
             self.keep_prepared(state, &request);
             state.note_request(id, sent, body_len);
         });
         Ok(())
+    }
+
+    /// Passes a request of a transfer to the client: it is sent in the tunnel, if there is one.
+    pub(crate) fn send_request(
+        &self,
+        easy: &Rc<Easy>,
+        request: &Request,
+        tunnel: Option<TransferId>,
+    ) -> TransferId {
+        let local = easy.with_state(|state| state.info.local);
+        let id = self.reactor.borrow_mut().with(|client, now| match tunnel {
+            Some(tunnel) => client.start_in_tunnel(now, tunnel, request, local),
+            None => client.start(now, request),
+        });
+        self.attach(id, easy);
+        id
     }
 
     /// A request has ended: another one follows, or the transfer has ended.
