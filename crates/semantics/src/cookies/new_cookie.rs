@@ -313,9 +313,10 @@ mod tests {
     }
 
     proptest! {
-        /// Every value is valid in a field, and a client parses the same cookie.
+        /// Every value is valid in a field, and a client parses the same cookie. A path with `?` or
+        /// `#` is valid, but no URL has such a path: the client never returns the cookie.
         #[test]
-        fn cookies_round_trip(name in ".{1,8}", value in ".{0,8}", path in "(/.{0,6})?") {
+        fn cookies_round_trip(name in ".{1,8}", value in ".{0,8}", path in "(/[^?#]{0,6})?") {
             let path = Some(&path[..]).filter(|path| !path.is_empty());
             let cookie = NewCookie { path, ..NewCookie::new(&name, &value) };
             if let Ok(field) = cookie.to_value() {
