@@ -75,6 +75,7 @@ dist: ## The binary for measurements and packages, which takes minutes: target/d
 
 capi: tools ## libcurl.so.4 for C programs, in progress: target/dist/lib (docs/libcurl.md)
 	scripts/build-capi dist
+	@echo "a program runs on it with: LD_LIBRARY_PATH=$(abspath $(TARGET_DIR))/dist/lib PROGRAM"
 
 # Build the programs, too: otherwise the first test that needs one builds it while others run.
 build-tests: tools

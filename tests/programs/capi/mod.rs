@@ -11,6 +11,7 @@ use std::thread;
 
 use fulmar_tests::process::{ChildProcess, run, text};
 
+mod curl_config;
 mod proxies;
 mod resolving;
 mod tls;
