@@ -1,0 +1,10 @@
+//! The behaviour of libmicrohttpd 0.9.75 on fulmar's server: everything that needs no C pointer.
+//!
+//! The crate is being built: it has the pure parts, which open no socket and read no clock. The
+//! source is libmicrohttpd's header and manual; where these are silent, the behaviour of the
+//! library itself, which recorded the expected values of the tests.
+
+#![forbid(unsafe_code)]
+
+pub mod percent;
+pub mod reason;
