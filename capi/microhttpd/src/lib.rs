@@ -8,3 +8,6 @@
 
 pub mod percent;
 pub mod reason;
+
+pub mod cookie;
+pub mod target;
