@@ -11,3 +11,6 @@ pub mod reason;
 
 pub mod cookie;
 pub mod target;
+
+pub mod reply_fields;
+pub mod reply_head;
