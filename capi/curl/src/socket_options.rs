@@ -1,4 +1,4 @@
-//! Options of the sockets: probes, delays, the zone of IPv6 addresses, and the PROXY header.
+//! Options of sockets: order of addresses, probes, delays, zones of IPv6, and the PROXY header.
 
 use std::time::Duration;
 
@@ -18,6 +18,10 @@ pub(crate) fn socket_options(values: &OptionValues, zone: Option<&[u8]>) -> Opti
             Ok(scope) if scope > 0 => scope,
             Ok(_) | Err(_) => zone.map_or(0, scope_of),
         },
+        attempt_delay: u64::try_from(values.number(Id::HAPPY_EYEBALLS_TIMEOUT_MS))
+            .ok()
+            .map(Duration::from_millis),
+        shuffles_addresses: values.is_on(Id::DNS_SHUFFLE_ADDRESSES),
         ..Options::default()
     }
 }
@@ -69,7 +73,17 @@ mod tests {
 
     #[test]
     fn by_default_sockets_have_no_options() {
-        assert_eq!(options_of(&[], None), Options::default());
+        let attempt_delay = Some(Duration::from_millis(200));
+        let expected = Options { attempt_delay, ..Options::default() };
+        assert_eq!(options_of(&[], None), expected);
+    }
+
+    #[test]
+    fn addresses_are_tried_as_the_options_demand() {
+        let set = [(Id::HAPPY_EYEBALLS_TIMEOUT_MS, 7), (Id::DNS_SHUFFLE_ADDRESSES, 1)];
+        let options = options_of(&set, None);
+        assert_eq!(options.attempt_delay, Some(Duration::from_millis(7)));
+        assert!(options.shuffles_addresses);
     }
 
     #[test]

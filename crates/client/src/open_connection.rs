@@ -185,6 +185,8 @@ impl<A: Application> Client<A> {
         found: Option<&Found>,
     ) -> bool {
         let state = &mut self.core.state;
+        let shuffles = state.front_options(origin).is_some_and(|it| it.shuffles_addresses);
+        let candidates = if shuffles { candidates.shuffled() } else { candidates };
         state.pool.add_connection(origin);
         state.pool.get_mut(origin).expect(WAITED_FOR).connecting += 1;
         state.stats.connections += 1;
@@ -250,7 +252,9 @@ impl<A: Application> Client<A> {
         }
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
-            self.connections.set_timer(socket, Some(later(now, state.config.attempt_delay)));
+            let delay = options.as_ref().and_then(|options| options.attempt_delay);
+            let delay = delay.unwrap_or(state.config.attempt_delay);
+            self.connections.set_timer(socket, Some(later(now, delay)));
         }
         true
     }

@@ -49,6 +49,11 @@ pub struct Options {
     /// Connect timeout of the connections that are opened for it; by default
     /// [`Config::connect_timeout`].
     pub connect_timeout: Option<Duration>,
+    /// How long one address is tried alone before the next one is; by default
+    /// [`Config::attempt_delay`].
+    pub attempt_delay: Option<Duration>,
+    /// Tries the addresses in a random order instead of that of their lookup.
+    pub shuffles_addresses: bool,
     /// Timeout of TLS and of a proxy's tunnel on these; by default [`Config::handshake_timeout`].
     pub handshake_timeout: Option<Duration>,
     /// Connections are used by requests with this name only: for protocols that authenticate a
@@ -151,6 +156,8 @@ impl Default for Options {
             continue_timeout: Duration::from_secs(1),
             queue_timeout: None,
             connect_timeout: None,
+            attempt_delay: None,
+            shuffles_addresses: false,
             handshake_timeout: None,
             connection_name: None,
             tunnel: None,

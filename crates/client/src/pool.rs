@@ -128,6 +128,25 @@ impl Candidates {
             Self::Local => None,
         }
     }
+
+    /// The same addresses in a random order; as they were if the system has no random bytes.
+    pub(crate) fn shuffled(self) -> Self {
+        match self {
+            Self::Given(addresses) => Self::Given(shuffled(&addresses)),
+            Self::Many(addresses, port) => Self::Many(shuffled(&addresses), port),
+            Self::One(_) | Self::Local => self,
+        }
+    }
+}
+
+/// Fisher and Yates: each order is as probable as the others.
+fn shuffled<T: Clone>(addresses: &[T]) -> Arc<[T]> {
+    let mut addresses = addresses.to_vec();
+    for last in (1..addresses.len()).rev() {
+        let Ok(random) = getrandom::u32() else { break };
+        addresses.swap(last, random as usize % (last + 1));
+    }
+    addresses.into()
 }
 
 impl OriginPool {

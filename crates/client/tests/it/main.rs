@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime};
 
+mod addresses;
 mod connections;
 mod driven;
 mod key;
