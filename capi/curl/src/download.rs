@@ -231,6 +231,30 @@ impl Multi {
         bytes: Bytes,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
+        // No piece is larger than the buffer of libcurl.
+        let (id, max) = easy.with_state(|state| {
+            let size = usize::try_from(state.options.values.number(Id::BUFFERSIZE));
+            let id = state.transfer.as_ref().map(|transfer| transfer.id);
+            (id, size.unwrap_or(WRITE_SIZE_MAX).max(WRITE_SIZE_MIN))
+        });
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(max));
+            self.deliver_received(easy, piece, border)?;
+            if easy.with_state(|state| state.transfer.as_ref().map(|it| it.id)) != id {
+                break; // the transfer has ended, or its next request has begun
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers one piece of a body as it was received.
+    fn deliver_received(
+        &self,
+        easy: &Rc<Easy>,
+        bytes: Bytes,
+        border: &dyn CBorder,
+    ) -> Result<(), Failure> {
         let is_first = easy.with_state(|state| {
             state.transfer.as_ref().is_some_and(|it| it.download.received == 0)
         });
@@ -567,5 +591,7 @@ fn http_version(version: Version) -> i64 {
     }
 }
 
+/// The least that `CURLOPT_BUFFERSIZE` can be set to.
+const WRITE_SIZE_MIN: usize = 1_024;
 /// All heads of a transfer, with those of redirects: they are kept. As in later libcurl.
 const HEADS_SIZE_MAX: i64 = 20 * 300 * 1024;

@@ -9,6 +9,7 @@ use crate::forms::FormUpload;
 use crate::handles::EasyState;
 use crate::option::OptionId as Id;
 use crate::transfer::UploadState;
+use crate::upload_lines::sent_len;
 
 /// A request's body, and how its head announces it.
 pub(crate) struct HopBody {
@@ -50,7 +51,7 @@ pub(crate) fn hop_body(
         RequestKind::Get | RequestKind::Head => HopBody::none(),
         RequestKind::Put => {
             let len = length(Id::INFILESIZE_LARGE).map(|len| len.saturating_sub(skipped(len)));
-            streamed(&mut transfer.upload, len)
+            streamed(&mut transfer.upload, sent_len(values, len))
         }
         RequestKind::Post => {
             let size = length(Id::POSTFIELDSIZE_LARGE);
@@ -79,7 +80,7 @@ pub(crate) fn hop_body(
                 }
                 None => {
                     let len = size.map(|len| len.saturating_sub(skipped(len)));
-                    streamed(&mut transfer.upload, len)
+                    streamed(&mut transfer.upload, sent_len(values, len))
                 }
             }
         }

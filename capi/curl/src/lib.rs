@@ -131,6 +131,7 @@ mod tls_options;
 mod unsupported;
 mod updates;
 mod upload;
+mod upload_lines;
 mod verbose;
 mod verification;
 mod websocket;

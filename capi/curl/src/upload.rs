@@ -14,6 +14,7 @@ use crate::handles::{Easy, Multi};
 use crate::mime::{FormEscape, MimeRead};
 use crate::option::OptionId as Id;
 use crate::updates::send_delay;
+use crate::upload_lines::{converts, with_line_ends};
 
 /// What a read callback returned.
 pub(crate) enum ReadPiece {
@@ -37,17 +38,17 @@ impl Multi {
             }
             transfer.upload.is_writable |= is_writable;
             let is_halted = transfer.upload.is_paused || transfer.upload.is_stopped;
-            let is_ready = transfer.upload.is_writable && !is_halted;
-            let id = transfer.id.filter(|_| is_ready)?;
+            let id = transfer.id.filter(|_| transfer.upload.is_writable && !is_halted)?;
             let max = match state.options.values.number(Id::MAX_SEND_SPEED_LARGE) {
                 ..=0 => upload_size,
                 speed => upload_size.min(speed),
             };
-            let max = if transfer.upload.is_chunked { max - CHUNK_FRAME_SIZE } else { max };
+            let upload = &transfer.upload;
+            let max = if upload.is_chunked { max - CHUNK_FRAME_SIZE } else { max };
             let max = usize::try_from(max).unwrap_or(usize::MAX).max(1);
-            Some((id, transfer.upload.left, max))
+            Some((id, upload.left, max, converts(&state.options.values, upload)))
         });
-        let Some((id, left, max)) = feed else { return Ok(()) };
+        let Some((id, left, max, is_text)) = feed else { return Ok(()) };
         if easy.with_state(send_delay).is_some() {
             return Ok(());
         }
@@ -56,6 +57,7 @@ impl Multi {
             0 => Bytes::new(),
             // The callback gets the whole buffer, and may return more than is left.
             len => match self.read_piece(easy, max, border)? {
+                ReadPiece::Bytes(bytes) if is_text => with_line_ends(bytes),
                 ReadPiece::Bytes(bytes) => bytes.slice(..len.min(bytes.len())),
                 ReadPiece::Paused => {
                     easy.with_state(|state| {

@@ -268,6 +268,19 @@ fn handles_may_be_freed_in_callbacks() {
     assert_eq!(count("0 running, 1 messages, 1 ends\nend 0\n"), 14, "{printed}");
 }
 
+/// `CURLOPT_CRLF`, `CURLOPT_BUFFERSIZE`: what a server receives, and the sizes of pieces.
+#[test]
+fn bodies_have_the_lines_and_pieces_of_libcurl() {
+    let [original, ours_printed] = both("bodies", &[]);
+    assert!(original.contains("5000: 0, 300000 in pieces of up to 5000, 5000\n"), "{original}");
+    assert_eq!(ours_printed, original);
+    // libcurl announces the length before the conversion.
+    let printed = ours("bodies", &["lines".to_owned()]);
+    let chunks = "\r\n\r\nd\r\none\r\n\r\ntwo\r\r\n\r\n7\r\nthree\r\n\r\n0\r\n\r\n\n";
+    assert_eq!(printed.matches(chunks).count(), 3, "{printed}");
+    assert!(!printed.contains("Content-Length"), "{printed}");
+}
+
 /// A pause of the write callback that another callback ends keeps the order.
 #[test]
 fn a_body_stays_in_order_if_a_callback_resumes_it() {
