@@ -7,6 +7,8 @@
 use std::ffi::c_void;
 use std::sync::{PoisonError, RwLock};
 
+use fulmar_curl::{close_key_log, open_key_log};
+
 /// `curl_malloc_callback`.
 pub type MallocFunction = unsafe extern "C" fn(usize) -> *mut c_void;
 /// `curl_free_callback`.
@@ -34,11 +36,12 @@ struct GlobalState {
 static STATE: RwLock<GlobalState> =
     RwLock::new(GlobalState { initialized: 0, functions: MemoryFunctions::STANDARD });
 
-/// Counts an initialization. Only the first one sets the functions.
+/// Counts an initialization. The first one sets the functions, and opens the key log.
 pub(crate) fn initialize(functions: MemoryFunctions) {
     let mut state = STATE.write().unwrap_or_else(PoisonError::into_inner);
     if state.initialized == 0 {
         state.functions = functions;
+        open_key_log();
     }
     state.initialized = state.initialized.saturating_add(1);
 }
@@ -51,11 +54,14 @@ pub(crate) fn ensure_initialized() {
     }
 }
 
-/// Takes an initialization back. The functions stay until the next first one: the application may
-/// free what it has afterwards.
+/// Takes an initialization back; the last one closes the key log. The functions stay until the next
+/// first one: the application may free what it has afterwards.
 pub(crate) fn deinitialize() {
     let mut state = STATE.write().unwrap_or_else(PoisonError::into_inner);
     state.initialized = state.initialized.saturating_sub(1);
+    if state.initialized == 0 {
+        close_key_log();
+    }
 }
 
 /// Memory for the application; `NULL` if there is none.

@@ -55,6 +55,7 @@ mod cache_times;
 mod cookie_store;
 
 mod cipher_list;
+mod key_log;
 mod private_key;
 mod tls_configurations;
 mod tls_identity;
@@ -158,6 +159,7 @@ pub use fulmar_drive::Peer;
 pub use handles::{Easy, Multi};
 pub use header_list::{FoundHeader, HeaderList};
 pub use info::{InfoId, InfoValue, TransferInfo};
+pub use key_log::{close_key_log, open_key_log};
 pub use multi::MultiAction;
 pub use multi_options::MultiOptions;
 pub use option::{OptionId, OptionInfo, OptionKind, names};

@@ -21,6 +21,7 @@ use crate::code::CurlCode;
 use crate::easy_options::{EasyOptions, HTTP_VERSION_1_0, HTTP_VERSION_1_1};
 use crate::failure::Failure;
 use crate::handles::{EasyState, Multi};
+use crate::key_log::key_log;
 use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
 use crate::tls_configurations::{FileStamp, TlsConfigurations, TlsKey};
@@ -268,6 +269,7 @@ fn client_options(
         groups: groups(key)?,
         alpn: key.alpn.iter().map(|name| name.to_vec()).collect(),
         resumption_len: if key.resumes { ClientOptions::default().resumption_len } else { 0 },
+        key_log: key_log(),
         ..ClientOptions::default()
     })
 }

@@ -11,7 +11,6 @@ use rustls::crypto::CryptoProvider;
 use crate::ciphers;
 use crate::error::{ConfigError, ConfigErrorKind, TlsError};
 use crate::issuer::RequiredIssuer;
-use crate::keylog::KeyLogFile;
 use crate::options::{ClientOptions, Verify};
 use crate::pem;
 use crate::roots::Trusted;
@@ -61,11 +60,8 @@ impl ClientTls {
             0 => Resumption::disabled(),
             len => Resumption::in_memory_sessions(len),
         };
-        if let Some(path) = &options.key_log {
-            let file = KeyLogFile::open(path);
-            let kind = |error| ConfigError::new(&path.as_path().into(), ConfigErrorKind::Io(error));
-            let file = file.map_err(kind)?;
-            config.key_log = Arc::new(file);
+        if let Some(file) = &options.key_log {
+            config.key_log = Arc::new(file.clone());
         }
         Ok(Self(Arc::new(ClientShared { options, config: Arc::new(config) })))
     }

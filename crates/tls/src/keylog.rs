@@ -2,22 +2,42 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
+use std::hash::{Hash, Hasher};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use rustls::KeyLog;
 
-/// A key log file; lines are appended.
-#[derive(Debug)]
-pub(crate) struct KeyLogFile(Mutex<File>);
+/// An open key log file. Cheap to clone; clones share the file, and only they are equal.
+#[derive(Clone, Debug)]
+pub struct KeyLogFile(Arc<Mutex<File>>);
 
 impl KeyLogFile {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens a file, to which lines are appended. A new one is readable by its owner only.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
-        options.append(true).create(true).open(path).map(|file| Self(Mutex::new(file)))
+        let file = options.append(true).create(true).open(path)?;
+        Ok(Self(Arc::new(Mutex::new(file))))
+    }
+}
+
+impl PartialEq for KeyLogFile {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for KeyLogFile {}
+
+impl Hash for KeyLogFile {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
     }
 }
 

@@ -75,6 +75,7 @@ pub use client::ClientTls;
 pub use error::{ConfigError, TlsError};
 pub use identity::{Identity, Pem};
 pub use info::Info;
+pub use keylog::KeyLogFile;
 pub use options::{
     Authorities, ClientAuth, ClientOptions, HTTP1, HTTP2, ServerOptions, UnknownNames, Verify,
     Version,

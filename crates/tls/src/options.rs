@@ -6,6 +6,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
 use crate::identity::{Identity, Pem};
+use crate::keylog::KeyLogFile;
 use crate::pin::Pin;
 use crate::roots::Roots;
 
@@ -44,7 +45,7 @@ pub struct ClientOptions {
     /// one.
     pub resumption_len: usize,
     /// Key log file in the format of `SSLKEYLOGFILE`. Its readers can decrypt the traffic.
-    pub key_log: Option<PathBuf>,
+    pub key_log: Option<KeyLogFile>,
 }
 
 impl Default for ClientOptions {

@@ -276,6 +276,40 @@ static void environment(void)
     curl_easy_cleanup(easy);
 }
 
+/* The file of SSLKEYLOGFILE is opened by the first initialization, and closed by the last cleanup. */
+static void key_log(const char *path)
+{
+    static const long versions[] = {CURL_SSLVERSION_MAX_TLSv1_2, CURL_SSLVERSION_MAX_TLSv1_3};
+    char line[1024], *end;
+    FILE *file;
+    for (size_t at = 0; at < sizeof versions / sizeof *versions; at++) {
+        CURL *easy;
+        remove(path);
+        setenv("SSLKEYLOGFILE", path, 1);
+        curl_global_init(CURL_GLOBAL_ALL);
+        setenv("SSLKEYLOGFILE", folder, 1); /* too late, and no file */
+        file = fopen(path, "r");
+        printf("before: %d\n", file != NULL && fgetc(file) == EOF);
+        if (file)
+            fclose(file);
+        easy = new_handle();
+        curl_easy_setopt(easy, CURLOPT_SSLVERSION, versions[at]);
+        perform(easy);
+        curl_global_cleanup();
+        file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file)) {
+            if ((end = strchr(line, ' ')) != NULL)
+                printf("%.*s %d\n", (int)(end - line), line, (int)strlen(end));
+        }
+        if (file)
+            fclose(file);
+    }
+    /* A file that cannot be opened is ignored. */
+    curl_global_init(CURL_GLOBAL_ALL);
+    perform(new_handle());
+    curl_global_cleanup();
+}
+
 int main(int count, char **arguments)
 {
     if (count < 3)
@@ -283,6 +317,10 @@ int main(int count, char **arguments)
     url = arguments[1];
     folder = arguments[2];
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (count > 3) {
+        key_log(arguments[3]);
+        return 0;
+    }
     curl_global_init(CURL_GLOBAL_ALL);
     ciphers();
     curves();

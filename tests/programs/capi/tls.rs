@@ -9,22 +9,42 @@ use super::both;
 /// What a server with OpenSSL negotiates, and the errors of lists and of files.
 #[test]
 fn tls_options_have_the_results_of_libcurl() {
-    let certs = Certs::new();
-    certs.issue_rsa("rsa", &["localhost"]);
-    certs.issue("ec", &["localhost"]);
+    let (certs, _server, url) = openssl_server();
     prepare_client(&certs);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/capi/tls.py");
-    let mut command = peer("python3");
-    let command = command.args(["-I", script]).arg(certs.path()).args(["rsa", "ec"]);
-    let mut server = ChildProcess::start(command);
-    let port = server.wait_stdout("port").replace("port ", "");
-    let url = format!("https://localhost:{}/", port.trim());
     let [original, ours] = both("tls", &[url, certs.path().display().to_string()]);
     assert!(original.contains(": 0 '' TLSv1.2 ECDHE-RSA-AES128-GCM-SHA256 client"), "{original}");
     assert!(original.contains("\nX509v3 Subject Alternative Name:DNS:localhost\n"), "{original}");
     assert!(original.contains("\nRSA Public Key:2048\n"), "{original}");
     assert!(original.contains("client.old3.key - - secret : 0 '' TLSv1.3"), "{original}");
     assert_eq!(ours, original);
+}
+
+#[test]
+fn key_log_has_the_secrets_of_libcurl() {
+    let (certs, _server, url) = openssl_server();
+    let [folder, file] = ["", "keys"].map(|name| certs.path().join(name).display().to_string());
+    let sorted = |text: String| {
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let [original, ours] = both("tls", &[url, folder, file]).map(sorted);
+    assert!(original.iter().any(|line| line.starts_with("CLIENT_RANDOM ")), "{original:?}");
+    assert_eq!(ours, original);
+}
+
+/// Certificates, a server with OpenSSL, and its URL.
+fn openssl_server() -> (Certs, ChildProcess, String) {
+    let certs = Certs::new();
+    certs.issue_rsa("rsa", &["localhost"]);
+    certs.issue("ec", &["localhost"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/capi/tls.py");
+    let mut command = peer("python3");
+    let command = command.args(["-I", script]).arg(certs.path()).args(["rsa", "ec"]);
+    let mut server = ChildProcess::start(command);
+    let port = server.wait_stdout("port").replace("port ", "");
+    let url = format!("https://localhost:{}/", port.trim());
+    (certs, server, url)
 }
 
 /// The certificate and the key of a client in all forms, with the password `secret`.
