@@ -14,3 +14,5 @@ pub mod target;
 
 pub mod reply_fields;
 pub mod reply_head;
+
+pub mod post;
