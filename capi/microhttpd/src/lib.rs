@@ -16,3 +16,5 @@ pub mod reply_fields;
 pub mod reply_head;
 
 pub mod post;
+
+pub mod access;
