@@ -43,19 +43,19 @@ pub struct FoundHeader<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct HeaderList {
     lines: Vec<ListedHeader>,
-    /// Lines that are not among them yet.
-    received: Vec<ReceivedLine>,
-    /// Their bytes.
+    /// Lines that are not among them yet, each with its end.
     bytes: Vec<u8>,
+    /// Their origins.
+    received: Vec<ReceivedLines>,
     /// The number of the current request: 0, and one more after each redirect.
     requests: i32,
 }
 
-/// A line up to its end, of which the first byte follows.
+/// Lines that have come one after the other.
 #[derive(Clone, Copy, Debug)]
-struct ReceivedLine {
-    start: u32,
-    len: u32,
+struct ReceivedLines {
+    /// Where they end, and those of the next one begin.
+    end: u32,
     origin: HeaderOrigin,
     request: i32,
 }
@@ -71,7 +71,7 @@ struct ListedHeader {
 
 impl ConstDefault for HeaderList {
     const DEFAULT: &'static Self =
-        &Self { lines: Vec::new(), received: Vec::new(), bytes: Vec::new(), requests: 0 };
+        &Self { lines: Vec::new(), bytes: Vec::new(), received: Vec::new(), requests: 0 };
 }
 
 impl HeaderList {
@@ -88,21 +88,30 @@ impl HeaderList {
         self.requests += 1;
     }
 
-    /// Stores a line with its end. False if it is none: a field without a colon, or the
-    /// continuation of nothing. The status line and the empty line are no headers.
+    /// Lines of so many bytes follow.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        self.bytes.reserve_exact(len);
+    }
+
+    /// Stores a line, of which the last byte is the only LF. False if it is none: a field without a
+    /// colon, or the continuation of nothing. The status line and the empty line are no headers.
     pub(crate) fn push(&mut self, line: &[u8], origin: HeaderOrigin) -> bool {
-        let Some(end) = memchr::memchr2(b'\r', b'\n', line) else { return false };
-        match line[..end].first() {
-            None => return true,
-            Some(b' ' | b'\t') if self.is_empty() => return false,
-            Some(b' ' | b'\t') => {}
-            Some(_) if colon_of(&line[..end], origin).is_none() => return false,
-            Some(_) => {}
+        if line.last() != Some(&b'\n') {
+            return false;
         }
-        let word = |number: usize| u32::try_from(number).expect("heads of a transfer are limited");
-        let (start, len, request) = (word(self.bytes.len()), word(end), self.requests);
-        self.bytes.extend_from_slice(&line[..=end]);
-        self.received.push(ReceivedLine { start, len, origin, request });
+        match line[0] {
+            b'\r' | b'\n' => return true,
+            b' ' | b'\t' if self.is_empty() => return false,
+            b' ' | b'\t' => {}
+            _ if colon_of(line, origin).is_none() => return false,
+            _ => {}
+        }
+        self.bytes.extend_from_slice(line);
+        let end = u32::try_from(self.bytes.len()).expect("heads of a transfer are limited");
+        match self.received.last_mut() {
+            Some(last) if (last.origin, last.request) == (origin, self.requests) => last.end = end,
+            _ => self.received.push(ReceivedLines { end, origin, request: self.requests }),
+        }
         true
     }
 
@@ -112,35 +121,17 @@ impl HeaderList {
 
     /// Lists the lines that have arrived since the last time.
     fn list_received(&mut self) {
-        for ReceivedLine { start, len, origin, request } in self.received.drain(..) {
-            let line = &self.bytes[start as usize..][..len as usize];
-            let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-            let blanks = |text: &[u8]| text.iter().take_while(blank).count();
-            match (colon_of(line, origin), self.lines.last_mut()) {
-                // A continuation, with one blank of those in front of it.
-                (_, Some(last)) if blanks(line) > 0 => {
-                    let text = line.trim_ascii_end();
-                    let text = &text[blanks(text).saturating_sub(1)..];
-                    last.value = c_text(&[last.value.to_bytes(), text].concat());
-                }
-                (Some(colon), _) => {
-                    let value = &line[colon + 1..];
-                    let value = value[blanks(value)..].trim_ascii_end();
-                    // libcurl keeps the end of the line as the value of an empty field.
-                    let line_end = &self.bytes[(start + len) as usize..][..1];
-                    let value = if value.is_empty() { line_end } else { value };
-                    self.lines.push(ListedHeader {
-                        name: c_text(&line[..colon]),
-                        value: c_text(value),
-                        origin: origin as u32,
-                        request,
-                    });
-                }
-                (None, _) => unreachable!("a line without a colon is not stored"),
+        let mut start = 0;
+        for ReceivedLines { end, origin, request } in self.received.drain(..) {
+            let bytes = &self.bytes[start..end as usize];
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                list_line(&mut self.lines, line, origin, request);
             }
+            start = end as usize;
         }
         self.bytes.clear();
     }
+
     /// The header of this name and index (curl_easy_header(3)). A `request` of -1 is the last one.
     ///
     /// # Errors
@@ -201,10 +192,37 @@ impl HeaderList {
     }
 }
 
+/// Lists a line that was stored.
+fn list_line(lines: &mut Vec<ListedHeader>, line: &[u8], origin: HeaderOrigin, request: i32) {
+    let end = line.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+    let (line, line_end) = line.split_at(end.expect("a line has an end"));
+    let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+    let blanks = |text: &[u8]| text.iter().take_while(blank).count();
+    match (colon_of(line, origin), lines.last_mut()) {
+        // A continuation, with one blank of those in front of it.
+        (_, Some(last)) if blanks(line) > 0 => {
+            let text = line.trim_ascii_end();
+            let text = &text[blanks(text).saturating_sub(1)..];
+            last.value = c_text(&[last.value.to_bytes(), text].concat());
+        }
+        (Some(colon), _) => {
+            let value = &line[colon + 1..];
+            let value = value[blanks(value)..].trim_ascii_end();
+            // libcurl keeps the end of the line as the value of an empty field.
+            let value = if value.is_empty() { &line_end[..1] } else { value };
+            let (name, value) = (c_text(&line[..colon]), c_text(value));
+            lines.push(ListedHeader { name, value, origin: origin as u32, request });
+        }
+        (None, _) => unreachable!("a line without a colon is not stored"),
+    }
+}
+
 /// Where the name of a line ends. That of a pseudo field begins with a colon.
 fn colon_of(line: &[u8], origin: HeaderOrigin) -> Option<usize> {
     let name_at = usize::from(origin == HeaderOrigin::Pseudo);
-    let colon = memchr::memchr2(b':', 0, line.get(name_at..)?)? + name_at;
+    // Names are short: this is quicker than a search of many bytes at once.
+    let ends = |byte: &u8| matches!(byte, b':' | 0 | b'\r' | b'\n');
+    let colon = line.get(name_at..)?.iter().position(ends)? + name_at;
     (line[colon] == b':').then_some(colon)
 }
 
