@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use fulmar_proto::Version;
 use fulmar_sys as sys;
 
@@ -20,6 +20,7 @@ use crate::hop_auth::{is_final, read_challenges, repeats};
 use crate::option::OptionId as Id;
 use crate::response_field::ResponseField;
 use crate::stamp::unix_time;
+use crate::transfer::EasyTransfer;
 use crate::websocket::accept;
 
 /// Result of a write callback for a piece.
@@ -51,6 +52,7 @@ impl Multi {
     ) -> Result<(), Failure> {
         let heads = easy.with_state(|state| {
             note_head(state, head);
+            state.headers.reserve(head.bytes.len());
             state.info.header_size
         });
         if heads > HEADS_SIZE_MAX {
@@ -61,6 +63,7 @@ impl Multi {
             true => HeaderOrigin::Interim,
             false => HeaderOrigin::Header,
         };
+        let is_read = easy.with_state(reads_lines);
         for (number, (line, field)) in head.lines().enumerate() {
             if let Some((field, value)) = field {
                 easy.store_field(field, value, Some(head.version), border);
@@ -68,10 +71,15 @@ impl Multi {
                     easy.with_state(|state| note_coding(state, field, value))?;
                 }
             }
-            self.debug(easy, DebugKind::HeaderIn, line, border);
             // The status line is no header.
             let origin = Some(origin).filter(|_| number > 0);
-            self.deliver_line(easy, line, origin, border)?;
+            match is_read {
+                true => {
+                    self.debug(easy, DebugKind::HeaderIn, line, border);
+                    self.deliver_line(easy, line, origin, border)?;
+                }
+                false => easy.with_state(|state| store_line(state, line, origin))?,
+            }
         }
         if !head.is_interim && easy.with_state(|state| fails(state, head.status)) {
             return Err(Failure::new(
@@ -169,13 +177,16 @@ impl Multi {
         origin: Option<HeaderOrigin>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        store_line(easy, line, origin)?;
-        let kind = match easy.with_state(|state| state.options.values.is_on(Id::HEADER)) {
-            true => HeldKind::LinesAndBody(origin),
-            false => HeldKind::Lines(origin),
-        };
         let piece = || Bytes::copy_from_slice(line);
-        if let Some(held) = easy.with_state(|state| hold_if_paused(state, kind, piece)) {
+        let (kind, held) = easy.with_state(|state| {
+            store_line(state, line, origin)?;
+            let kind = match state.options.values.is_on(Id::HEADER) {
+                true => HeldKind::LinesAndBody(origin),
+                false => HeldKind::Lines(origin),
+            };
+            Ok::<_, Failure>((kind, hold_if_paused(state, kind, piece)))
+        })?;
+        if let Some(held) = held {
             return held;
         }
         if kind == HeldKind::LinesAndBody(origin)
@@ -194,7 +205,7 @@ impl Multi {
         origin: Option<HeaderOrigin>,
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
-        store_line(easy, line, origin)?;
+        easy.with_state(|state| store_line(state, line, origin))?;
         match self.write_lines(easy, line, border)? {
             Written::Accepted => Ok(()),
             Written::Paused | Written::Refused => Err(header_refused()),
@@ -384,10 +395,10 @@ impl Multi {
         let (function, data) = (easy.pointer(Id::WRITEFUNCTION), easy.pointer(Id::WRITEDATA));
         let mut rest = bytes;
         while !rest.is_empty() {
-            let piece = rest.slice(..rest.len().min(WRITE_SIZE_MAX));
-            let written = self.call(|| border.write(function, data, &piece));
-            match Written::of(written, piece.len()) {
-                Written::Accepted => rest = rest.slice(piece.len()..),
+            let len = rest.len().min(WRITE_SIZE_MAX);
+            let written = self.call(|| border.write(function, data, &rest[..len]));
+            match Written::of(written, len) {
+                Written::Accepted => rest.advance(len),
                 Written::Paused => {
                     self.hold(easy, kind, rest);
                     return Ok(Written::Paused);
@@ -474,12 +485,28 @@ fn hold_if_paused(
 }
 
 /// Stores a header line for `curl_easy_header`.
-fn store_line(easy: &Easy, line: &[u8], origin: Option<HeaderOrigin>) -> Result<(), Failure> {
+fn store_line(
+    state: &mut EasyState,
+    line: &[u8],
+    origin: Option<HeaderOrigin>,
+) -> Result<(), Failure> {
     let Some(origin) = origin else { return Ok(()) };
-    match easy.with_state(|state| state.headers.push(line, origin)) {
+    match state.headers.push(line, origin) {
         true => Ok(()),
         false => Err(Failure::new(CurlCode::BadFunctionArgument, "")),
     }
+}
+
+/// True if header lines are passed to a callback, or held for one.
+fn reads_lines(state: &mut EasyState) -> bool {
+    let values = &state.options.values;
+    let is_free =
+        |transfer: &EasyTransfer| !transfer.download.is_paused && transfer.download.held.is_empty();
+    values.is_on(Id::VERBOSE)
+        || values.is_on(Id::HEADER)
+        || !values.pointer(Id::HEADERFUNCTION).is_null()
+        || !values.pointer(Id::HEADERDATA).is_null()
+        || !state.transfer.as_deref().is_some_and(is_free)
 }
 
 fn header_refused() -> Failure {
