@@ -83,21 +83,19 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
     /// not use one that its peer has closed.
     pub fn check_unwatched(&mut self, now: Instant) {
         self.selector.close_forgotten();
-        let (mut tags, mut entries) = (Vec::new(), Vec::new());
-        for (fd, tag) in self.selector.unwatched() {
-            if let Some(fd) = self.descriptor(fd) {
-                tags.push(tag);
-                entries.push(PollEntry::reading(fd));
-            }
-        }
+        let unwatched = || {
+            let known = self.selector.unwatched();
+            known.filter_map(|(fd, tag)| Some((self.descriptor(fd)?, tag)))
+        };
+        let mut entries: Vec<_> = unwatched().map(|(fd, _)| PollEntry::reading(fd)).collect();
         if entries.is_empty() || sys::poll_now(&mut entries).is_err() {
             return; // out of memory: a closed socket is found by its use
         }
-        let found = tags.into_iter().zip(entries.iter().map(PollEntry::events));
-        let ready: Vec<_> = found.filter(|(_, events)| !events.is_empty()).collect();
-        if ready.is_empty() {
+        if entries.iter().all(|entry| entry.events().is_empty()) {
             return; // mostly
         }
+        let found = unwatched().zip(&entries).map(|((_, tag), entry)| (tag, entry.events()));
+        let ready: Vec<_> = found.filter(|(_, events)| !events.is_empty()).collect();
         for (tag, events) in ready {
             self.note(tag, events.into());
         }
