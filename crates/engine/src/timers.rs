@@ -156,6 +156,9 @@ impl Wheel {
 
     /// The slots with due entries; the caller arms those again that are not due yet.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
+        if self.next.is_some_and(|next| next > now) {
+            return;
+        }
         let until = self.tick(now).0;
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= until) {
             self.done = tick;
