@@ -56,7 +56,8 @@ impl Multi {
                     self.report_watch((fd, interest), tag, border);
                 }
                 Change::Forget { fd, .. } => self.report_removal(fd, border),
-                Change::Timer { .. } => {} // compared by itself: there is none while nothing runs
+                // The last change; compared by itself: there is none while nothing runs.
+                Change::Timer { .. } => return,
             }
         }
     }
@@ -112,7 +113,10 @@ impl Multi {
         if function.is_null() || before == deadline {
             return;
         }
-        let ms = deadline.map_or(-1, millis_until);
+        let ms = match self.is_due() {
+            true => 0,
+            false => deadline.map_or(-1, millis_until),
+        };
         if self.call(|| border.timer(function, data, self.handle, ms)) == -1 {
             self.is_aborted.set(true);
         }
@@ -123,8 +127,13 @@ impl Multi {
         self.sockets.borrow_mut().timer = None;
     }
 
+    /// True if there is something to do at once.
+    fn is_due(&self) -> bool {
+        self.has_pending() || self.is_aborted.get()
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        match self.has_pending() || self.is_aborted.get() {
+        match self.is_due() {
             true => Some(sys::now()),
             false if self.running() == 0 => None,
             false => {
