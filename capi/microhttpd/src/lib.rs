@@ -18,3 +18,7 @@ pub mod reply_head;
 pub mod post;
 
 pub mod access;
+
+pub mod daemon_flags;
+pub mod daemon_option;
+pub mod feature;
