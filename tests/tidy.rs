@@ -570,7 +570,7 @@ const ALLOWED: &[Edges] = &[
     crate_("client", &["engine", "proto", "semantics", "tls"]),
     crate_("curl", &["client", "drive", "names", "proto", "sys", "tls"]),
     crate_("curl-abi", &["curl", "sys"]),
-    crate_("microhttpd", &[]),
+    crate_("microhttpd", &["semantics"]),
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },

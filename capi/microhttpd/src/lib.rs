@@ -17,6 +17,9 @@ pub mod reply_head;
 
 pub mod post;
 
+pub mod basic;
+pub mod digest;
+
 pub mod access;
 
 pub mod daemon_flags;
