@@ -80,6 +80,7 @@ impl Application for TransferRecorder {
         let trace = self.traces.entry(transfer).or_default();
         assert!(!trace.ends_with('D'), "nothing is told of a transfer that is over");
         trace.push(match &event {
+            TransferEvent::Connected(_) => 'C',
             TransferEvent::Informational(_) => 'I',
             TransferEvent::MalformedHead { .. } => 'M',
             TransferEvent::Trailers(_) => 't',

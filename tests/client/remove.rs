@@ -240,6 +240,7 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAc
     let deed = plan.clone();
     let act = move |context: &mut Context<'_>, id: TransferId, event: &TransferEvent<'_>| {
         let here = match event {
+            TransferEvent::Connected(_) => false, // not requested
             TransferEvent::Informational(_) => site == ActionSite::Informational,
             TransferEvent::Redirect { .. } => site == ActionSite::Redirect,
             TransferEvent::Head { .. } => site == ActionSite::Head,

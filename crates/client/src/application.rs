@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::request::Request;
 use crate::state::{ClientState, Command};
-use crate::transfer::{Done, ExchangeFacts, Progress, TransferId};
+use crate::transfer::{ConnectedFacts, Done, ExchangeFacts, Progress, TransferId};
 
 /// Receives the events of transfers.
 ///
@@ -56,6 +56,9 @@ pub trait Application {
 /// An event of a transfer.
 #[derive(Debug)]
 pub enum TransferEvent<'a> {
+    /// With [`crate::Options::reports_connection`]: the request begins on a connection. Also for
+    /// each repetition; not for a request that takes the connection itself.
+    Connected(ConnectedFacts),
     /// An interim response (1xx).
     Informational(Response<'a>),
     /// HTTP/1: the head of a response is malformed, and the transfer fails with this error.

@@ -169,6 +169,20 @@ impl<A: Application> Client<A> {
         next.is_some_and(|next| next == socket.index)
     }
 
+    /// What becomes of a connection whose request has ended.
+    pub fn connection_use(&self, socket: SocketId) -> ConnectionUse {
+        match self.connections.get(socket) {
+            None => ConnectionUse::Closed,
+            Some((_, data)) if data.stage.is_http2() && !data.owners.is_empty() => {
+                ConnectionUse::Shared
+            }
+            Some((connection, data)) if data.owners.is_empty() && connection.vacancy() == 0 => {
+                ConnectionUse::Closed // it is being closed
+            }
+            Some(_) => ConnectionUse::Kept,
+        }
+    }
+
     /// Closes idle connections. Connections in use are closed after their responses.
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
@@ -652,6 +666,17 @@ impl<A: Application> Client<A> {
         }
         self.due = due;
     }
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionUse {
+    /// It is closed, or accepts no further request.
+    Closed,
+    /// It is kept for other requests.
+    Kept,
+    /// It has other streams of HTTP/2.
+    Shared,
 }
 
 /// The timeouts of connections. One that is not watched while it is idle has no timer: its age is

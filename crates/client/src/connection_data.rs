@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::owners::Owners;
 use crate::timestamps::Setup;
+use crate::transfer::NegotiatedTls;
 
 /// The client's data of a connection. An idle connection costs as much as this.
 #[derive(Debug)]
@@ -40,6 +41,7 @@ impl ConnectionData {
                 attempt: Some(attempt),
                 setup: Setup::default(),
                 certificates: None,
+                tls: None,
             })),
             stage: ConnectionProgress::Opening,
             shared: false,
@@ -114,4 +116,6 @@ pub(crate) struct Opening {
     pub(crate) setup: Setup,
     /// The certificates of the peer, if the first exchange is to report them.
     pub(crate) certificates: Option<Arc<[Vec<u8>]>>,
+    /// The result of the handshake, if the first exchange is to report it.
+    pub(crate) tls: Option<Box<NegotiatedTls>>,
 }

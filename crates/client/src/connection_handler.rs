@@ -21,7 +21,7 @@ use crate::deadline::later;
 use crate::error::Error;
 use crate::pool::Multiplexing;
 use crate::state::{CONNECTED, ClientState, Command, RUNNING};
-use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId};
+use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, NegotiatedTls, TransferId};
 use crate::transfer_stage::TransferStage;
 
 /// The application and the state of all transfers, without the connections: the handler of the
@@ -157,9 +157,11 @@ impl<A: Application> ConnectionHandler<A> {
         transfer.peer = data.peer;
         transfer.coalesced = transfer.origin != data.origin();
         transfer.timestamps.assigned = Some(now);
+        let mut tls = None;
         match data.opening.take() {
             None => self.state.stats.reused += 1,
             Some(opening) => {
+                tls = opening.tls;
                 transfer.timestamps.setup = opening.setup;
                 if opening.certificates.is_some() && transfer.request.options().reports_certificates
                 {
@@ -173,27 +175,12 @@ impl<A: Application> ConnectionHandler<A> {
             connection.set_held(stream, true); // paused while it waited
         }
         let origin = transfer.origin;
+        let reports = transfer.request.options().reports_connection;
         self.state.join(now, origin);
         self.begin(now, id, connection, stream);
-    }
-
-    /// A transfer that needs a connection for later requests has it.
-    fn report_connection(
-        &mut self,
-        now: Instant,
-        socket: SocketId,
-        data: &ConnectionData,
-        id: TransferId,
-    ) {
-        let transfer = self.state.transfers.get_mut(id.0).expect("it was in the queue");
-        transfer.stage = TransferStage::Detached;
-        (transfer.socket, transfer.peer, transfer.reused) = (socket, data.peer, data.uses > 0);
-        transfer.timestamps.assigned = Some(now);
-        if let Some(opening) = &data.opening {
-            transfer.timestamps.setup = opening.setup; // also for its first exchange
+        if reports {
+            self.report_begun(now, id, tls);
         }
-        self.state.commands.push_back(Command::Freed(socket));
-        self.finish_transfer(now, id, Ok(()));
     }
 
     /// The connection may be free: the first waiting transfer gets it at once, before the driver
@@ -620,9 +607,12 @@ impl<A: Application> ConnectionHandler<A> {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
             let options = info.and_then(|_| self.state.front_options(origin));
-            if options.is_some_and(|options| options.reports_certificates) {
+            if options.as_ref().is_some_and(|options| options.reports_certificates) {
                 let certificates = info.map(|info| info.certificates().map(<[u8]>::to_vec));
                 opening.certificates = certificates.map(Iterator::collect);
+            }
+            if options.is_some_and(|options| options.reports_connection) {
+                opening.tls = info.map(|info| Box::new(NegotiatedTls::of(info)));
             }
         }
         let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);

@@ -57,6 +57,7 @@ mod lost_exchange;
 mod open_connection;
 mod owners;
 mod proxy_line;
+mod report_connection;
 mod response;
 mod state;
 mod tunnel;
@@ -68,7 +69,7 @@ mod host_limits;
 mod pool;
 
 pub use application::{Application, Context, TransferEvent};
-pub use client::Client;
+pub use client::{Client, ConnectionUse};
 pub use connection_key::{IpVersion, Key, OpenedTunnel, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use fulmar_engine::KeepAlive;
@@ -80,4 +81,6 @@ pub use request::{CompiledOrigin, Request, RequestBody, RequestBuilder};
 pub use request_url::{RequestUrl, UrlError, UrlResolveError};
 pub use state::Stats;
 pub use timestamps::Timings;
-pub use transfer::{Done, ExchangeFacts, Progress, TransferHop, TransferId};
+pub use transfer::{
+    ConnectedFacts, Done, ExchangeFacts, NegotiatedTls, Progress, TransferHop, TransferId,
+};

@@ -93,6 +93,8 @@ pub struct Options {
     /// Keeps the certificates of the peer, for [`crate::Context::certificates`] and
     /// [`crate::Done::certificates`], if a connection is opened for the request.
     pub reports_certificates: bool,
+    /// Reports each request that begins on a connection: [`crate::TransferEvent::Connected`].
+    pub reports_connection: bool,
     /// The protocols to use. With [`Protocol::Negotiated`], those of the TLS options' ALPN list. A
     /// request with `Upgrade` uses HTTP/1.1, as HTTP/2 has no upgrade.
     pub protocol: Protocol,
@@ -176,6 +178,7 @@ impl Default for Options {
             resends: true,
             tls: None,
             reports_certificates: false,
+            reports_connection: false,
             protocol: Protocol::Negotiated,
             proxies: None,
             unix_socket: None,

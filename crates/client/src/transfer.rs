@@ -9,6 +9,7 @@ use fulmar_engine::{SocketId, TickSpan};
 use fulmar_proto::{BodyLen, FileRange, StreamId};
 use fulmar_semantics::auth::AuthAttempt;
 use fulmar_semantics::coding::ContentDecoder;
+use fulmar_tls::Info;
 
 use crate::deadline::later;
 use crate::error::{Error, Waiting};
@@ -203,6 +204,41 @@ pub struct ExchangeFacts {
     pub reused: bool,
     /// The durations of its phases so far.
     pub timings: Timings,
+}
+
+/// A request has begun on a connection.
+#[derive(Debug)]
+pub struct ConnectedFacts {
+    /// The connection, and how it was opened.
+    pub exchange: ExchangeFacts,
+    /// It is one of HTTP/2.
+    pub multiplexed: bool,
+    /// The result of the TLS handshake, if it was opened for this request.
+    pub tls: Option<Box<NegotiatedTls>>,
+}
+
+/// What a TLS handshake has negotiated.
+#[derive(Clone, Debug)]
+pub struct NegotiatedTls {
+    /// The TLS version.
+    pub version: fulmar_tls::Version,
+    /// The name of the cipher suite in the IANA registry.
+    pub cipher: &'static str,
+    /// The application protocol, if one was negotiated (RFC 7301).
+    pub alpn: Option<Vec<u8>>,
+    /// The certificate of the peer in DER.
+    pub certificate: Option<Vec<u8>>,
+}
+
+impl NegotiatedTls {
+    pub(crate) fn of(info: &Info<'_>) -> Self {
+        Self {
+            version: info.version,
+            cipher: info.cipher,
+            alpn: info.alpn.map(<[u8]>::to_vec),
+            certificate: info.certificates().next().map(<[u8]>::to_vec),
+        }
+    }
 }
 
 /// The progress of a transfer.

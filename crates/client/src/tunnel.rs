@@ -76,7 +76,7 @@ impl<A: Application> Client<A> {
         state.pool.remove_connection(from);
         state.pool.add_connection(to);
         state.pool.get_mut(to).expect(CONNECTED).connecting += 1;
-        data.move_to(to, Opening { attempt: None, setup, certificates: None });
+        data.move_to(to, Opening { attempt: None, setup, certificates: None, tls: None });
         if let Some(opening) = &mut data.opening {
             opening.setup.handshake = state.stamp(now);
         }

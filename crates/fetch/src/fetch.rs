@@ -648,7 +648,8 @@ impl Application for Fetch {
                 self.done(context, at, done);
                 return self.fill(context);
             }
-            TransferEvent::Informational(_)
+            TransferEvent::Connected(_)
+            | TransferEvent::Informational(_)
             | TransferEvent::MalformedHead { .. }
             | TransferEvent::Trailers(_)
             | TransferEvent::Redirect { .. }

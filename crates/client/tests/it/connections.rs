@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{CompiledOrigin, Config, Options, Protocol, Request};
+use fulmar_client::{CompiledOrigin, Config, ConnectionUse, Options, Protocol, Request};
 use fulmar_engine::{Engine, Peer, SocketEvent};
 
 use crate::driven::{DrivenClient, OK};
@@ -328,4 +328,28 @@ fn a_request_is_not_sent_again_unless_it_may_be() {
     driven.receive(b"", true);
     assert_eq!(driven.client.stats().connections, 1);
     assert_eq!(driven.client.application().ends.len(), 2);
+}
+
+/// Also for a repetition. The transfer may be removed then.
+#[test]
+fn the_connection_of_a_request_is_reported_on_demand() {
+    let reported = || Options { reports_connection: true, ..Options::default() };
+    let mut driven = DrivenClient::new(None);
+    run(&mut driven, Options::default());
+    assert_eq!(driven.client.application().connected, []);
+    run(&mut driven, reported());
+    driven.start(&get(URL, reported()));
+    let used = driven.socket.expect("a connection");
+    assert_eq!(driven.client.connection_use(used), ConnectionUse::Kept);
+    driven.receive(b"", true);
+    assert_eq!(driven.client.connection_use(used), ConnectionUse::Closed);
+    driven.receive(OK, false);
+    assert_eq!(driven.client.application().connected, [true, true, false]);
+
+    driven.client.application_mut().removes_connected = true;
+    driven.start(&get(URL, reported()));
+    assert_eq!(driven.client.application().connected.len(), 4);
+    assert_eq!(driven.client.application().done.len(), 3);
+    driven.client.application_mut().removes_connected = false;
+    assert_eq!(run(&mut driven, reported()), 3, "that of the removed request is closed");
 }

@@ -22,6 +22,9 @@ pub(crate) struct RawRecorder {
     pub(crate) ends: Vec<String>,
     pub(crate) done: Vec<Done>,
     pub(crate) pauses_at_trailers: bool,
+    /// For each reported connection: whether it had been used.
+    pub(crate) connected: Vec<bool>,
+    pub(crate) removes_connected: bool,
     /// A field to send behind the upload.
     pub(crate) trailer: Option<(&'static str, &'static str)>,
     upload: Option<Bytes>,
@@ -70,6 +73,12 @@ impl Application for RawRecorder {
                     Err(error) => error.kind().to_owned(),
                 });
                 self.done.push(done);
+            }
+            TransferEvent::Connected(facts) => {
+                self.connected.push(facts.exchange.reused);
+                if self.removes_connected {
+                    context.remove(id);
+                }
             }
             TransferEvent::Redirect { .. } | TransferEvent::Upgraded => panic!("{event:?}"),
         }
