@@ -107,6 +107,11 @@ impl TlsSuite {
     }
 }
 
+/// OpenSSL's name of a suite.
+pub(crate) fn openssl_name(iana: &str) -> &str {
+    SUITES.iter().find(|suite| suite.iana == iana).map_or(iana, |suite| suite.openssl)
+}
+
 const fn suite(openssl: &'static str, iana: &'static str, kind: [bool; 3]) -> TlsSuite {
     let [is_ecdsa, is_aes, is_256] = kind;
     TlsSuite { openssl, iana, is_ecdsa, is_aes, is_256 }

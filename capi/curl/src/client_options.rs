@@ -94,6 +94,7 @@ impl Multi {
             total_timeout: timeout.map(|ms| Duration::from_millis(ms).saturating_sub(elapsed)),
             tls,
             reports_certificates: values.is_on(Id::CERTINFO),
+            reports_connection: values.is_on(Id::VERBOSE),
             protocol,
             unix_socket: unix_socket(values)?,
             leniency,

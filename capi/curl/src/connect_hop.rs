@@ -32,7 +32,6 @@ impl Multi {
         mut options: Options,
         custom: &CustomFields,
         proxy_custom: &CustomFields,
-        border: &dyn CBorder,
     ) -> Result<(), Failure> {
         let origin = easy.with_state(|state| {
             let transfer = state.transfer.as_mut().expect("its request is being started");
@@ -49,7 +48,7 @@ impl Multi {
         options.total_timeout = [options.total_timeout, left].into_iter().flatten().min();
         self.note_connection(easy, &origin, &options);
         let head = easy.with_state(|state| connect_head(state, custom, proxy_custom))?;
-        self.debug(easy, DebugKind::HeaderOut, &head, border);
+        Self::print_connect(easy, &head);
         let head = VerbatimHead::new(head)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
         let request = Request::with_verbatim_head(&origin, head)

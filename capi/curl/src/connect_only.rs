@@ -71,6 +71,7 @@ impl Multi {
         if let Some(connection) = assigned.connection {
             self.note_assigned(easy, connection, assigned.peer);
         }
+        self.report_taken(easy, assigned.connection, border);
         if let Err(failure) = self.request_permission(easy, border) {
             return self.finish(easy, Err(failure), border);
         }

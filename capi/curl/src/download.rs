@@ -272,6 +272,9 @@ impl Multi {
         if is_first && self.ends_early(easy, border)? {
             return Ok(());
         }
+        if is_first {
+            self.report_ignored_body(easy, border);
+        }
         let decoder = easy.with_state(|state| {
             let transfer = state.transfer.as_mut()?;
             let len = bytes.len() as u64;
@@ -281,8 +284,8 @@ impl Multi {
             let decoder = &mut transfer.download.decoder;
             (!transfer.response.ignores_body).then(|| std::mem::take(decoder))
         });
-        let Some(mut decoder) = decoder else { return Ok(()) };
         self.debug(easy, DebugKind::DataIn, &bytes, border);
+        let Some(mut decoder) = decoder else { return Ok(()) };
         let is_chunked = decoder.is_chunked;
         let decodes =
             !decoder.is_empty() && easy.with_state(|it| decodes_body(&it.options, is_chunked));

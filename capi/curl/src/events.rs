@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulmar_client::{Application, Context, Done, ExchangeFacts, TransferEvent, TransferId};
+use fulmar_client::{
+    Application, ConnectedFacts, Context, Done, ExchangeFacts, TransferEvent, TransferId,
+};
 use fulmar_drive::SocketId;
 use fulmar_proto::{Headers, Response, Version};
 
@@ -23,6 +25,8 @@ pub(crate) enum HopEvent {
     Trailers(Vec<u8>),
     /// There is room for more of the request's body.
     Writable,
+    /// The request has begun on a connection, with verbose output.
+    Connected(Box<ConnectedFacts>),
     /// The transfer has a connection.
     Assigned(SocketId, Option<SocketAddr>),
     /// The certificates of the connection that was opened for it.
@@ -102,6 +106,7 @@ impl Application for EventQueue {
             }
         }
         let event = match event {
+            TransferEvent::Connected(facts) => HopEvent::Connected(Box::new(facts)),
             TransferEvent::Informational(response) => {
                 HopEvent::Head(ReceivedHead::new(response, None, true))
             }

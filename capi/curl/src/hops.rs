@@ -11,8 +11,9 @@ use fulmar_client::{
 use fulmar_sys as sys;
 
 use crate::attempts::{retries_on_new_connection, retries_tunnel};
-use crate::border::{CBorder, DebugKind};
+use crate::border::CBorder;
 use crate::code::CurlCode;
+use crate::connection_texts::NO_URL;
 use crate::custom_fields::CustomFields;
 use crate::decoding::BodyDecoder;
 use crate::easy_options::RequestKind;
@@ -51,7 +52,7 @@ impl Multi {
             if let Some(url) = values.bytes(Id::URL) {
                 state.request.url = Arc::clone(url); // until it was understood
             }
-            let missing = || Failure::new(CurlCode::UrlMalformat, "No URL set");
+            let missing = || Failure::new(CurlCode::UrlMalformat, NO_URL);
             let target = match given {
                 Some(given) if given.get(UrlPart::Url, UrlFlags::default()).is_err() => {
                     Err(missing())
@@ -92,6 +93,7 @@ impl Multi {
         });
         self.prepare_login(easy)?;
         self.select_end(easy, border)?;
+        self.begin_texts(easy, border);
         let mut options = self.options_of_hop(easy, border)?;
         let origin = easy.with_state(|state| state.transfer.as_ref().map(|it| it.hop_origin()));
         let origin = origin.unwrap_or_default();
@@ -106,7 +108,7 @@ impl Multi {
                 && self.reactor.borrow().engine.has_idle(&origin, &options);
             if !has_idle || Self::connects_only(easy) {
                 let [custom, proxy_custom] = &custom;
-                return self.start_connect(easy, options, custom, proxy_custom, border);
+                return self.start_connect(easy, options, custom, proxy_custom);
             }
         }
         self.select_upgrade(easy, &mut options);
@@ -133,6 +135,7 @@ impl Multi {
         border: &dyn CBorder,
     ) -> Result<(), Failure> {
         let tunnel = self.release(easy);
+        self.report_tunnel(easy, border);
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.is_connecting = false;
@@ -187,7 +190,6 @@ impl Multi {
         }
         let head =
             easy.with_state(|state| write_head(state, custom, proxy_custom, &body, &auth))?;
-        self.debug(easy, DebugKind::HeaderOut, &head.bytes, border);
         let is_post = easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 let has_body = matches!(body.body, RequestBody::Stream(_))
@@ -206,9 +208,7 @@ impl Multi {
         });
         let body = framed(body.body, head.is_chunked, is_post);
         let sent = bytes_of(&body).len();
-        if sent > 0 {
-            self.debug(easy, DebugKind::DataOut, bytes_of(&body), border);
-        }
+        Self::print_request(easy, &head.bytes, &body, tunnel.is_some());
         let mut verbatim = VerbatimHead::new(head.bytes)
             .map_err(|_| Failure::new(CurlCode::UrlMalformat, "the request head is malformed"))?;
         verbatim.pauses_upgraded = easy.with_state(|state| requests_http2(state));
@@ -259,6 +259,7 @@ impl Multi {
                 ),
             };
         }
+        self.report_unconnected(easy, &done.result, border);
         if matches!(done.result, Err(Error::Resolve(_))) {
             self.forget_name(easy);
         }
@@ -303,7 +304,7 @@ impl Multi {
         }
         easy.with_state(|state| judge_end(state, &mut result));
         if easy.with_state(|state| retries_on_new_connection(state, is_reused, &mut result)) {
-            return self.queue_hop(easy);
+            return self.repeat_hop(easy, border);
         }
         let is_held = easy.with_state(|state| hold_end(state, &result));
         let result = match self.update(easy, true, border) {
@@ -314,6 +315,11 @@ impl Multi {
             true => self.watch_held(easy),
             false => self.follow_or_finish(easy, result, border),
         }
+    }
+
+    fn repeat_hop(&self, easy: &Rc<Easy>, border: &dyn CBorder) {
+        self.report_repetition(easy, border);
+        self.queue_hop(easy);
     }
 
     /// The current request is given up: notes what is known of its exchange.
@@ -376,12 +382,16 @@ impl Multi {
         border: &dyn CBorder,
     ) {
         let follows = match result {
-            Ok(()) => easy.with_state(follow),
+            Ok(()) => {
+                self.report_end(easy, false, border);
+                easy.with_state(follow)
+            }
             Err(failure) => Err(failure),
         };
         match follows {
             Ok(true) => {
                 easy.with_state(|state| state.headers.start_request());
+                self.report_next(easy, border);
                 self.queue_hop(easy);
             }
             Ok(false) => self.finish(easy, Ok(()), border),

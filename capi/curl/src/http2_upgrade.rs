@@ -86,6 +86,9 @@ impl Multi {
         easy.with_state(|state| {
             if let Some(transfer) = &mut state.transfer {
                 transfer.id = Some(id);
+                if let Some(texts) = &mut transfer.texts {
+                    texts.request = None; // it was sent
+                }
             }
         });
         Ok(())

@@ -268,6 +268,10 @@ impl Multi {
             (is_connecting, requests_http2(state))
         });
         let ended = match event {
+            HopEvent::Connected(facts) => {
+                self.deliver_connected(easy, &facts, border);
+                Ok(())
+            }
             HopEvent::Data(_) if self.skips_body(easy) => return self.skip_body(easy, border),
             HopEvent::Head(head) if is_connecting => self.deliver_connect_head(easy, &head, border),
             HopEvent::Upgraded(_) if is_connecting => self.start_in_tunnel(easy, border),
@@ -446,6 +450,8 @@ impl Multi {
                 failure.code
             }
         };
+        self.report_end(easy, result.is_err(), border);
+        self.report_end_without_connection(easy, result.as_ref().err(), border);
         if let Some(transfer) = self.take_transfer(easy) {
             let total = sys::now().saturating_duration_since(transfer.started);
             easy.with_state(|state| state.info.total = total);

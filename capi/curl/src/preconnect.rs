@@ -98,7 +98,7 @@ impl Multi {
     ) -> bool {
         let socket = done.connection.filter(|_| done.result.is_ok());
         let Some(socket) = socket else { return false };
-        let is_http10 = self.open.borrow().get(socket).is_some_and(|it| it.is_http10);
+        let is_http10 = self.open.borrow().is_http10(socket);
         let is_opened = easy.with_state(|state| {
             let Some(transfer) = &mut state.transfer else { return false };
             if transfer.preconnect != Preconnect::Opening {

@@ -110,14 +110,17 @@ impl Multi {
             self.close_socket(hooks.close, fd, border);
             return self.reactor.borrow_mut().fail_connect(id, error);
         }
+        self.report_attempt(&easy, &endpoint.peer, border);
         let (close, local) = (hooks.close, None);
+        let socket_number = self.number_socket(&easy);
         self.open.borrow_mut().insert(OpenSocket {
             id,
             fd: number,
             local,
-            is_http10: false,
             close,
+            number: socket_number,
         });
+        self.label_socket(&easy, id, socket_number);
         let mut reactor = self.reactor.borrow_mut();
         reactor.connect_with(id, &endpoint, socket);
         // Without an address of its own the kernel chooses it when the connect begins.

@@ -24,6 +24,7 @@ use crate::handles::{EasyState, Multi};
 use crate::key_log::key_log;
 use crate::option::OptionId as Id;
 use crate::share_kind::SharedKind;
+use crate::system_roots::SYSTEM_ROOTS;
 use crate::tls_configurations::{FileStamp, TlsConfigurations, TlsKey};
 use crate::tls_identity::{IdentityOptions, IdentitySource};
 use crate::unsupported::{refuse_unsupported_proxy_tls, refuse_unsupported_tls};
@@ -407,9 +408,6 @@ const VERSION_TLS_1: i64 = 1;
 const VERSION_TLS_1_2: i64 = 6;
 /// `CURL_SSLVERSION_TLSv1_3`.
 const VERSION_TLS_1_3: i64 = 7;
-
-/// The certificates of Debian and others, in one file.
-const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[cfg(test)]
 mod tests {

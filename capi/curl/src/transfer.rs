@@ -19,6 +19,7 @@ use crate::forms::FormUpload;
 use crate::held_body::HeldBody;
 use crate::hop_response::HopResponse;
 use crate::hop_target::HopTarget;
+use crate::hop_texts::HopTexts;
 use crate::ntlm_lanes::NtlmLane;
 use crate::option::OptionId as Id;
 use crate::progress::ProgressState;
@@ -55,6 +56,8 @@ pub(crate) struct EasyTransfer {
     pub(crate) id: Option<TransferId>,
     /// The connection, if it is opened before the request is written.
     pub(crate) preconnect: Preconnect,
+    /// Verbose output of the current request, if it is on.
+    pub(crate) texts: Option<Box<HopTexts>>,
     /// Its server has responded with HTTP/1.0.
     pub(crate) on_http10: bool,
     /// Cookies for the current request, of the cookie engine.
@@ -88,6 +91,7 @@ impl EasyTransfer {
             attempts: Attempts::default(),
             id: None,
             preconnect: Preconnect::None,
+            texts: None,
             on_http10: false,
             cookies: Vec::new(),
             response: Rare::default(),

@@ -45,7 +45,8 @@ impl<A: Application> ConnectionHandler<A> {
         if transfer.request.is_tunnel() {
             return;
         }
-        let facts = ConnectedFacts { exchange, multiplexed: transfer.multiplexed, tls };
+        let (multiplexed, stream) = (transfer.multiplexed, transfer.stream);
+        let facts = ConnectedFacts { exchange, multiplexed, stream, tls };
         self.emit(now, id, TransferEvent::Connected(facts));
     }
 }

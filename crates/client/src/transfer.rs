@@ -213,6 +213,8 @@ pub struct ConnectedFacts {
     pub exchange: ExchangeFacts,
     /// It is one of HTTP/2.
     pub multiplexed: bool,
+    /// The stream, or the number of the request.
+    pub stream: StreamId,
     /// The result of the TLS handshake, if it was opened for this request.
     pub tls: Option<Box<NegotiatedTls>>,
 }
@@ -228,6 +230,8 @@ pub struct NegotiatedTls {
     pub alpn: Option<Vec<u8>>,
     /// The certificate of the peer in DER.
     pub certificate: Option<Vec<u8>>,
+    /// An earlier session was resumed.
+    pub resumed: bool,
 }
 
 impl NegotiatedTls {
@@ -237,6 +241,7 @@ impl NegotiatedTls {
             cipher: info.cipher,
             alpn: info.alpn.map(<[u8]>::to_vec),
             certificate: info.certificates().next().map(<[u8]>::to_vec),
+            resumed: info.resumed,
         }
     }
 }

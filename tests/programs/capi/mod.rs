@@ -352,6 +352,24 @@ fn options_of_connections_and_bodies_work_as_in_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Texts about connections: refused, used again, repeated, kept, closed; redirects, a proxy.
+#[test]
+fn verbose_output_is_that_of_libcurl() {
+    let cases = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nok",
+        "HTTP/1.1 302 Found\r\nLocation: /\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        "",
+    ];
+    let server = serve(cases.map(|case| case.as_bytes().to_vec()).to_vec());
+    let proxy = respond_always(b"HTTP/1.1 407 Login\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let urls = [server, proxy].map(|address| format!("http://{address}"));
+    let [original, ours] = both("verbose", &urls);
+    assert!(original.contains("* Connection #0 to host 127.0.0.1 left intact\n"), "{original}");
+    assert!(original.contains("* Closing connection -1\n"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// libcurl returns them as the response to the next request.
 #[test]
 fn bytes_behind_a_response_are_not_used() {

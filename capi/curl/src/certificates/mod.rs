@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::SubjectPublicKeyInfo;
@@ -22,7 +23,7 @@ use der::{hex, items, magnitude, print_hex};
 use extensions::extension_text;
 use object_names::{long_name, oid_text};
 use timestamps::date;
-use x509_names::one_line;
+use x509_names::{one_line, plain_line};
 
 /// The lines of a certificate in DER. One that is malformed has only its PEM form.
 pub fn certificate_lines(der: &[u8]) -> Vec<Vec<u8>> {
@@ -32,6 +33,42 @@ pub fn certificate_lines(der: &[u8]) -> Vec<Vec<u8>> {
     }
     lines.add("Cert", pem(der));
     lines.0
+}
+
+/// What verbose output prints of a certificate.
+#[derive(Debug)]
+pub(crate) struct CertificateFacts {
+    pub(crate) subject: String,
+    pub(crate) issuer: String,
+    /// The time from which it is valid, and the one to which.
+    pub(crate) start: String,
+    pub(crate) end: String,
+    /// The DNS names that it is for.
+    pub(crate) names: Vec<String>,
+}
+
+/// The facts of a certificate in DER; `None` if it is malformed.
+pub(crate) fn certificate_facts(der: &[u8]) -> Option<CertificateFacts> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let content = &certificate.tbs_certificate;
+    let name = |der| {
+        let line = plain_line(der).unwrap_or_default();
+        String::from_utf8_lossy(&line).into_owned()
+    };
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.into_iter().flat_map(|it| &it.value.general_names);
+    Some(CertificateFacts {
+        subject: name(content.subject.as_raw()),
+        issuer: name(content.issuer.as_raw()),
+        start: time(&content.validity.not_before),
+        end: time(&content.validity.not_after),
+        names: names
+            .filter_map(|name| match name {
+                GeneralName::DNSName(name) => Some((*name).to_owned()),
+                _ => None,
+            })
+            .collect(),
+    })
 }
 
 #[derive(Default)]

@@ -23,6 +23,25 @@ pub(super) fn one_line(der: &[u8]) -> Option<Vec<u8>> {
     Some(line)
 }
 
+/// `C=SE; O=Example`: in verbose output, without quotes.
+pub(super) fn plain_line(der: &[u8]) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    for set in sequence(der)? {
+        for (nth, attribute) in items(set.data)?.iter().enumerate() {
+            let (name, value) = attribute_of(attribute)?;
+            line.extend_from_slice(match (line.is_empty(), nth) {
+                (true, _) => b"",
+                (false, 0) => b"; ",
+                (false, _) => b" + ",
+            });
+            line.extend_from_slice(name.as_bytes());
+            line.push(b'=');
+            line.extend_from_slice(value.data);
+        }
+    }
+    Some(line)
+}
+
 /// `/C=SE/O=Example`: within lists of names. Attributes that do not fit are left out.
 pub(super) fn slash_line(der: &[u8]) -> Option<Vec<u8>> {
     let mut line = Vec::new();
