@@ -25,3 +25,5 @@ pub mod access;
 pub mod daemon_flags;
 pub mod daemon_option;
 pub mod feature;
+
+pub mod memory_limit;
