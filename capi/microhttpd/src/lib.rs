@@ -27,3 +27,4 @@ pub mod daemon_option;
 pub mod feature;
 
 pub mod memory_limit;
+pub mod request_failure;
