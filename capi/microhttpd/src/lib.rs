@@ -28,3 +28,5 @@ pub mod feature;
 
 pub mod memory_limit;
 pub mod request_failure;
+
+pub mod reply_content;
