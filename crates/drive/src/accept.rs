@@ -227,9 +227,100 @@ impl AcceptError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use fulmar_engine::{Action, CloseKind, SocketEvent};
+    use fulmar_proto::Transmit;
     use fulmar_sys::errno::{EIO, ENOSYS, EPERM};
 
     use super::*;
+    use crate::{Epoll, ExternalLoop, ListenOptions, listen};
+
+    /// Accepts connections and counts their bytes.
+    #[derive(Default)]
+    struct ByteCounter {
+        actions: VecDeque<Action>,
+        accepted: Vec<SocketId>,
+        bytes: usize,
+    }
+
+    impl Engine for ByteCounter {
+        fn accept(&mut self, _: Instant, _: Accepted) -> Option<SocketId> {
+            let index = u32::try_from(self.accepted.len()).expect("few");
+            self.accepted.push(SocketId { index, generation: 0 });
+            self.accepted.last().copied()
+        }
+
+        fn handle(&mut self, _: Instant, event: DriverEvent<'_>) {
+            if let DriverEvent::Socket(_, SocketEvent::Input(mut input)) = event {
+                self.bytes += input.len();
+                input.clear();
+            }
+        }
+
+        fn poll_action(&mut self) -> Option<Action> {
+            self.actions.pop_front()
+        }
+
+        fn poll_transmit(&mut self, _: SocketId) -> Option<Transmit<'_>> {
+            None
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            None
+        }
+    }
+
+    /// A listener that was duplicated before the engine closed it keeps its queue: the application
+    /// accepts what the reactor leaves there. Connections of the reactor continue.
+    #[test]
+    fn a_duplicate_of_a_closed_listener_keeps_accepting() {
+        let (socket, address) =
+            listen(([127, 0, 0, 1], 0).into(), ListenOptions::default()).unwrap();
+        let mut reactor = Reactor::new(ByteCounter::default(), Epoll::new().unwrap());
+        let id = reactor.listen(socket).unwrap();
+        let mut first = TcpStream::connect(address).unwrap();
+        while reactor.engine.accepted.is_empty() {
+            reactor.turn().unwrap();
+        }
+        let kept = reactor.listener_fd(id).expect("it is open").try_clone_to_owned().unwrap();
+        let unlisten = Action::Unlisten { listener: id };
+        reactor.with(|engine, _| engine.actions.push_back(unlisten));
+        assert!(reactor.listener_fd(id).is_none());
+        let mut second = TcpStream::connect(address).unwrap();
+        second.write_all(b"queued").unwrap();
+        first.write_all(b"open").unwrap();
+        while reactor.engine.bytes < 4 {
+            reactor.turn().unwrap();
+        }
+        assert_eq!(reactor.engine.accepted.len(), 1, "the listener is out of the loop");
+        let (mut accepted, peer) = TcpListener::from(kept).accept().unwrap();
+        assert_eq!(peer, second.local_addr().unwrap());
+        let mut bytes = [0; 6];
+        accepted.set_nonblocking(false).unwrap();
+        accepted.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"queued");
+    }
+
+    #[test]
+    fn the_descriptor_of_a_connection_is_known_until_it_closes() {
+        let mut reactor = Reactor::new(ByteCounter::default(), ExternalLoop::default());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (ours, peer) = listener.accept().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let number = ours.as_raw_fd();
+        reactor.adopt(ListenerId(3), ours.into(), peer);
+        let id = reactor.engine.accepted[0];
+        assert_eq!(reactor.socket_fd(id).map(|fd| fd.as_raw_fd()), Some(number));
+        assert!(reactor.listener_fd(ListenerId(3)).is_none(), "no listener of the reactor");
+        let close = Action::Close { socket: id, kind: CloseKind::Normal };
+        reactor.with(|engine, _| engine.actions.push_back(close));
+        assert!(reactor.socket_fd(id).is_none());
+    }
 
     #[test]
     fn only_an_empty_queue_leaves_a_listener_unchanged() {

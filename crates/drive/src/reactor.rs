@@ -184,6 +184,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         Ok(id)
     }
 
+    /// A listening socket, until the engine closes it. A duplicate keeps it open: an engine that
+    /// stops listening leaves it and its queue to the application.
+    pub fn listener_fd(&self, id: ListenerId) -> Option<BorrowedFd<'_>> {
+        Some(self.listeners.get(id.0 as usize)?.as_ref()?.fd.as_fd())
+    }
+
+    /// The socket of a connection, while it is open. The reactor reads, writes and closes it.
+    pub fn socket_fd(&self, id: SocketId) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(id)?.fd.as_fd())
+    }
+
     /// A way for other threads to wake this reactor.
     ///
     /// # Errors
@@ -728,10 +739,8 @@ impl<E: Engine> Reactor<E, ExternalLoop> {
 
     fn watched(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
         match self.selector.tag(fd)? {
-            Tag::Socket(socket) => Some(self.sockets.get(socket)?.fd.as_fd()),
-            Tag::Listener(ListenerId(number)) => {
-                Some(self.listeners.get(number as usize)?.as_ref()?.fd.as_fd())
-            }
+            Tag::Socket(socket) => self.socket_fd(socket),
+            Tag::Listener(id) => self.listener_fd(id),
             Tag::Waker => Some(self.waker.as_ref()?.as_fd()),
             Tag::Resolver(number) => self.resolver_sockets.fd(number),
         }
