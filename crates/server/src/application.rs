@@ -60,7 +60,14 @@ pub trait ServerApp {
     /// Called once, before anything else. Other threads post to this `mailbox`.
     fn start(&mut self, _mailbox: Mailbox<Self::Message>) {}
 
-    /// A connection was accepted.
+    /// Whether a new connection is admitted: an access policy by address. Called before the layers
+    /// of the listener are made. If it returns false, the connection is closed without a byte; it
+    /// does not count in [`crate::ServerEngine::refused`].
+    fn admits(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> bool {
+        true
+    }
+
+    /// A connection was accepted and admitted.
     fn accept(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> Self::Data {
         Self::Data::default()
     }

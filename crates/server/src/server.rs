@@ -205,6 +205,10 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
         if !self.app.has_place(origin) {
             return None;
         }
+        let admits = |application: &mut A| application.admits(now, listener, peer);
+        if self.app.guard(now, admits) != Some(true) {
+            return None;
+        }
         let known = self.listeners.iter().find(|known| known.id == listener);
         let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
@@ -565,4 +569,86 @@ fn refuse(connection: &mut ServerConnection, event: &Event<'_, Server>) {
         | Event::Reset { .. }
         | Event::Upgraded { .. } => {}
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::net::SocketAddr;
+
+    use fulmar_proto::Phase;
+
+    use super::*;
+
+    /// Admits clients whose port is even, and records which connections time out, in which phase.
+    #[derive(Default)]
+    struct EvenPorts {
+        accepted: u32,
+        panics: bool,
+        ends: Vec<(SocketId, Option<Phase>, Instant)>,
+    }
+
+    impl ServerApp for EvenPorts {
+        type Data = ();
+        type Message = Infallible;
+
+        fn admits(&mut self, _: Instant, _: ListenerId, peer: SocketAddr) -> bool {
+            assert!(!self.panics, "the policy fails");
+            peer.port().is_multiple_of(2)
+        }
+
+        fn accept(&mut self, _: Instant, _: ListenerId, _: SocketAddr) {
+            self.accepted += 1;
+        }
+
+        fn handle(
+            &mut self,
+            _: &mut ExchangeContext,
+            _: &mut ServerConnection,
+            (): &mut (),
+            _: Event<'_, Server>,
+        ) {
+        }
+
+        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: &End) {
+            let End::TimedOut(phase) = end else { panic!("{end:?}") };
+            self.ends.push((socket, *phase, now));
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
+    fn server() -> (ServerEngine<EvenPorts>, Instant) {
+        let now = Instant::now();
+        let limits = Limits { idle_timeout: Duration::from_secs(20), ..Limits::default() };
+        let mut server = ServerEngine::new(now, EvenPorts::default(), limits, Stop::new());
+        server.add_listener(LISTENER, None);
+        (server, now)
+    }
+
+    fn connect(server: &mut ServerEngine<EvenPorts>, now: Instant, port: u16) -> Option<SocketId> {
+        let peer = SocketAddr::from(([127, 0, 0, 1], port));
+        server.accept(now, Accepted { listener: LISTENER, peer, local: None })
+    }
+
+    #[test]
+    fn refused_connections_have_no_data_and_no_end() {
+        let (mut server, now) = server();
+        assert!(connect(&mut server, now, 1).is_none());
+        assert!(connect(&mut server, now, 2).is_some());
+        assert_eq!((server.connections(), server.application().accepted), (1, 1));
+        assert_eq!(server.refused(), 0, "the limits have not refused it");
+        assert!(server.application().ends.is_empty());
+    }
+
+    #[test]
+    fn a_policy_that_panics_refuses() {
+        let (mut server, now) = server();
+        server.application_mut().panics = true;
+        assert!(connect(&mut server, now, 2).is_none());
+        assert!(server.first_panic().is_some());
+        server.application_mut().panics = false;
+        assert!(connect(&mut server, now, 2).is_some());
+    }
+
+    const LISTENER: ListenerId = ListenerId(7);
 }
