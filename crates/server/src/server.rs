@@ -93,6 +93,16 @@ impl<A: ServerApp> ServerEngine<A> {
         self.listeners.push(ServerListener { id, layers });
     }
 
+    /// Accepts no more connections from `listener`, and closes it; open connections continue. The
+    /// queue of the kernel remains if another descriptor of the socket is open. False if `id` is
+    /// unknown, or was removed before.
+    pub fn remove_listener(&mut self, id: ListenerId) -> bool {
+        let Some(at) = self.listeners.iter().position(|known| known.id == id) else { return false };
+        self.listeners.remove(at);
+        self.actions.push_back(Action::Unlisten { listener: id });
+        true
+    }
+
     /// The mailbox for messages of other threads to the application. The driver of this server sets
     /// its waker.
     pub fn mailbox(&self) -> Mailbox<A::Message> {
@@ -648,6 +658,26 @@ mod tests {
         assert!(server.first_panic().is_some());
         server.application_mut().panics = false;
         assert!(connect(&mut server, now, 2).is_some());
+    }
+
+    #[test]
+    fn a_removed_listener_closes_once_and_leaves_its_connections() {
+        let (mut server, now) = server();
+        connect(&mut server, now, 2).unwrap();
+        while server.poll_action().is_some() {}
+        assert!(!server.remove_listener(ListenerId(8)), "it is unknown");
+        assert!(server.remove_listener(LISTENER));
+        assert!(!server.remove_listener(LISTENER), "it is removed");
+        let mut unlistens = 0;
+        while let Some(action) = server.poll_action() {
+            assert!(matches!(action, Action::Unlisten { listener: LISTENER }), "{action:?}");
+            unlistens += 1;
+        }
+        assert_eq!((unlistens, server.connections()), (1, 1));
+        server.begin_to_end(now);
+        while let Some(action) = server.poll_action() {
+            assert!(!matches!(action, Action::Unlisten { .. }), "it is closed already");
+        }
     }
 
     const LISTENER: ListenerId = ListenerId(7);
