@@ -63,5 +63,5 @@ pub use server::ServerEngine;
 
 pub use body_handlers::Produced;
 pub use exchange::HandlerSession;
-pub use fulmar_engine::{End, Rate, Stop};
+pub use fulmar_engine::{End, Rate, Stop, Timeouts};
 pub use suspended::{HandlerMessage, Resumer, Suspended};

@@ -105,7 +105,9 @@ impl Limits {
         Shares { unread: quarter, queue, responses, sealed: quarter / 2 }
     }
 
-    pub(crate) fn timeouts(&self) -> Timeouts {
+    /// The timeouts of a connection, for [`crate::ServerEngine::set_timeouts`]. A tunnel has the
+    /// timeout of an idle connection.
+    pub fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect: None,
             handshake: Some(self.handshake_timeout),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{
     Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Exchange, Handler,
-    Limit, ListenerId, SocketId, Stop,
+    Limit, ListenerId, SocketId, Stop, Timeouts,
 };
 use fulmar_proto::h2::{H2, SharedHttp2Limits};
 use fulmar_proto::{
@@ -101,6 +101,15 @@ impl<A: ServerApp> ServerEngine<A> {
         self.listeners.remove(at);
         self.actions.push_back(Action::Unlisten { listener: id });
         true
+    }
+
+    /// Sets the timeouts of one connection, in place of those of its [`Limits`], until it closes or
+    /// others are set. `None` is no timeout. [`Limits::timeouts`] returns the values to start from.
+    /// The timeout of the current phase counts from the beginning of the phase. A closed connection
+    /// is ignored. The application cannot call it within an event; the code that runs the driver
+    /// can, between two turns.
+    pub fn set_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
+        self.connections.set_own_timeouts(socket, timeouts);
     }
 
     /// The mailbox for messages of other threads to the application. The driver of this server sets
@@ -678,6 +687,28 @@ mod tests {
         while let Some(action) = server.poll_action() {
             assert!(!matches!(action, Action::Unlisten { .. }), "it is closed already");
         }
+    }
+
+    #[test]
+    fn a_connection_has_timeouts_of_its_own_or_none() {
+        let (mut server, now) = server();
+        let mut connect = |port| connect(&mut server, now, port).unwrap();
+        let (plain, short, endless) = (connect(2), connect(4), connect(6));
+        let timeouts = Limits::default().timeouts();
+        let five = Some(Duration::from_secs(5));
+        server.set_timeouts(short, Timeouts { idle: five, ..timeouts });
+        server.set_timeouts(endless, Timeouts { idle: None, ..timeouts });
+        while let Some(due) = server.poll_timeout() {
+            server.handle(due, DriverEvent::Timeout);
+            while server.poll_action().is_some() {}
+        }
+        let ends = &server.application().ends;
+        let seconds = |at: &Instant| at.duration_since(now).as_secs();
+        let known: Vec<_> = ends.iter().map(|(socket, _, at)| (*socket, seconds(at))).collect();
+        assert_eq!(known, [(short, 5), (plain, 20)]);
+        assert!(ends.iter().all(|(_, phase, _)| *phase == Some(Phase::Idle)), "{ends:?}");
+        assert_eq!(server.connections(), 1, "without a deadline, and the driver need not wake");
+        assert!(server.connections.get(endless).is_some());
     }
 
     const LISTENER: ListenerId = ListenerId(7);
