@@ -1,7 +1,7 @@
 //! What the application's loop waits for: descriptors and a timer, as callbacks and as `poll(2)`.
 
 use std::os::fd::RawFd;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{Change, Interest, Tag};
@@ -70,14 +70,12 @@ impl Multi {
         let what = what_of(interest);
         let easy = self.owner_of(tag).map(|easy| Rc::downgrade(&easy)).unwrap_or_default();
         let mut sockets = self.sockets.borrow_mut();
-        let before = sockets.watched.get_mut(&fd);
-        if let Some(socket) = before.filter(|socket| socket.what == what) {
-            socket.easy = easy; // of HTTP/2: another one of the connection
+        let socket = sockets.watched.entry(fd).or_insert_with(WatchedSocket::unwatched);
+        socket.easy = easy; // of HTTP/2: perhaps another one of the connection
+        if std::mem::replace(&mut socket.what, what) == what {
             return;
         }
-        let assigned = sockets.watched.get(&fd).map_or(CPointer::NULL, |socket| socket.assigned);
-        let socket = WatchedSocket { what, assigned, easy };
-        sockets.watched.insert(fd, socket.clone());
+        let socket = socket.clone();
         drop(sockets);
         self.call_socket(fd, &socket, what, border);
     }
@@ -200,6 +198,12 @@ impl Multi {
                 set.push(fd, events_of(socket.what));
             }
         }
+    }
+}
+
+impl WatchedSocket {
+    fn unwatched() -> Self {
+        Self { what: POLL_REMOVE, assigned: CPointer::NULL, easy: Weak::new() }
     }
 }
 
