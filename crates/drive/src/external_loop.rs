@@ -137,8 +137,24 @@ impl ExternalLoop {
         }
     }
 
-    /// Descriptors are forgotten first, so that a number is never reported for two descriptors.
+    /// True if there is no change, and nothing to close.
+    #[inline]
+    fn is_quiet(&self) -> bool {
+        self.forgotten.is_none()
+            && self.retired.is_empty()
+            && self.borrowed.is_empty()
+            && self.changed.is_empty()
+            && self.timer.is_none()
+    }
+
+    /// The next change.
+    #[inline]
     pub(crate) fn poll(&mut self) -> Option<Change> {
+        if self.is_quiet() { None } else { self.poll_some() }
+    }
+
+    /// Descriptors are forgotten first, so that a number is never reported for two descriptors.
+    fn poll_some(&mut self) -> Option<Change> {
         self.close_forgotten();
         while let Some(fd) = self.retired.pop_front() {
             let number = fd.as_raw_fd();
