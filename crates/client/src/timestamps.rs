@@ -63,10 +63,16 @@ impl Timestamps {
     }
 
     pub(crate) fn timings(&self, ended: Instant) -> Timings {
-        let micros = |n: u32| Duration::from_micros(n.into());
+        let micros = |n: u32| match n {
+            0 => Duration::ZERO, // mostly: the connection is used again
+            _ => Duration::from_micros(n.into()),
+        };
         let (name, connect) = (micros(self.setup.name), micros(self.setup.connect));
         let handshake = micros(self.setup.handshake);
-        let waited = self.assigned.unwrap_or(ended) - self.queued;
+        let waited = match self.assigned.unwrap_or(ended) {
+            at if at == self.queued => Duration::ZERO, // to an idle connection
+            at => at - self.queued,
+        };
         let first_byte = self.assigned.zip(self.first_byte).map(|(from, to)| to - from);
         Timings {
             queue: waited.saturating_sub(name + connect + handshake),

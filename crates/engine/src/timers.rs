@@ -160,6 +160,10 @@ impl Wheel {
             return;
         }
         let until = self.tick(now).0;
+        if self.next.is_none() {
+            self.done = self.done.max(until);
+            return;
+        }
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= until) {
             self.done = tick;
             for level in 0..LEVELS {
