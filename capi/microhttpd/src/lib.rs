@@ -12,6 +12,8 @@ pub mod reason;
 pub mod cookie;
 pub mod target;
 
+pub mod request_values;
+
 pub mod reply_fields;
 pub mod reply_head;
 
