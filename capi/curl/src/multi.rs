@@ -374,6 +374,9 @@ impl Multi {
     pub(crate) fn attach(&self, id: TransferId, easy: &Rc<Easy>) {
         let mut active = self.active.borrow_mut();
         if active.len() <= id.index() {
+            if active.capacity() == 0 {
+                active.reserve_exact(1); // multi handles of one easy handle are many
+            }
             active.resize_with(id.index() + 1, || None);
         }
         active[id.index()] = Some((id, Rc::clone(easy)));

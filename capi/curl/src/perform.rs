@@ -1,16 +1,19 @@
 //! `curl_easy_perform` and `curl_easy_pause`: transfers of one handle.
 
 use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use fulmar_client::ClientMemory;
 use fulmar_drive::TurnMemory;
 use fulmar_sys as sys;
 
 use crate::border::CBorder;
 use crate::code::CurlCode;
 use crate::events::EventQueue;
-use crate::handles::{Easy, Multi};
+use crate::handles::{Easy, Multi, WatchedSocket};
 use crate::multi::MultiAction;
 use crate::share_kind::SharedKind;
 use crate::shared_clients::SharedClient;
@@ -140,14 +143,49 @@ impl Multi {
 #[derive(Debug, Default)]
 struct ActionMemory {
     turn: TurnMemory,
+    client: ClientMemory,
     events: EventQueue,
+    lists: MultiLists,
+}
+
+/// Lists of a multi handle that are empty between transfers of its only handle.
+#[derive(Debug, Default)]
+struct MultiLists {
+    added: BTreeMap<usize, Rc<Easy>>,
+    watched: BTreeMap<RawFd, WatchedSocket>,
+    pending: VecDeque<Rc<Easy>>,
+    messages: VecDeque<(Rc<Easy>, CurlCode)>,
 }
 
 impl ActionMemory {
     fn swap(&mut self, multi: &Multi) {
         let mut reactor = multi.reactor.borrow_mut();
         reactor.swap_memory(&mut self.turn);
+        reactor.engine.swap_memory(&mut self.client);
         reactor.engine.application_mut().swap_memory(&mut self.events);
+        self.lists.swap(multi);
+    }
+}
+
+impl MultiLists {
+    /// Lists with entries stay.
+    fn swap(&mut self, multi: &Multi) {
+        let mut added = multi.added.borrow_mut();
+        if added.is_empty() {
+            std::mem::swap(&mut *added, &mut self.added);
+        }
+        let watched = &mut multi.sockets.borrow_mut().watched;
+        if watched.is_empty() {
+            std::mem::swap(watched, &mut self.watched);
+        }
+        let mut pending = multi.pending.borrow_mut();
+        if pending.is_empty() {
+            std::mem::swap(&mut *pending, &mut self.pending);
+        }
+        let mut messages = multi.messages.borrow_mut();
+        if messages.is_empty() {
+            std::mem::swap(&mut *messages, &mut self.messages);
+        }
     }
 }
 

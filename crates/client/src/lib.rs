@@ -45,6 +45,7 @@ mod transfer;
 mod application;
 mod client;
 
+mod action_memory;
 mod attempt;
 mod auth_sessions;
 mod authority_limits;
@@ -68,6 +69,7 @@ mod first_hop;
 mod host_limits;
 mod pool;
 
+pub use action_memory::ClientMemory;
 pub use application::{Application, Context, TransferEvent};
 pub use client::{Client, ConnectionUse};
 pub use connection_key::{IpVersion, Key, OpenedTunnel, Protocol, Route};

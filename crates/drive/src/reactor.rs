@@ -69,7 +69,7 @@ pub struct Reactor<E, S> {
     trim_at: Option<Instant>,                 // when memory of a past peak is freed
     pub(crate) arrivals: Vec<ListenerId>,     // listeners with waiting connections
     pub(crate) accepts: Vec<Accept>,          // the accepts of one listener
-    connected: Vec<SocketId>,                 // sockets whose connect is complete
+    pub(crate) connected: Vec<SocketId>,      // sockets whose connect is complete
     hangups: Vec<SocketId>,                   // sockets of ended peers while reading was paused
     paused_input: Vec<SocketId>, // sockets with bytes that arrived while reading was paused
     failures: Vec<SocketId>,     // sockets that failed while reading was paused

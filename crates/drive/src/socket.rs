@@ -282,6 +282,9 @@ impl Sockets {
         let is_free = self.places[index] == NOWHERE;
         assert!(is_free, "the engine reused a slot before its Close was done");
         self.places[index] = u32::try_from(self.sockets.len()).expect("fewer sockets than 2^32");
+        if self.sockets.capacity() == 0 {
+            self.sockets.reserve_exact(1); // reactors of one connection are many
+        }
         self.sockets.push(socket);
     }
 

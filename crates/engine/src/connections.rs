@@ -25,6 +25,7 @@ use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 mod deadlines;
 mod end;
 mod handler;
+mod memory;
 
 mod splice;
 mod timeout_sets;
@@ -36,6 +37,7 @@ use transport::{OPENED_SIZE, Transport};
 
 pub use end::{End, Exchange};
 pub use handler::{ConnectionEvent, Handler};
+pub use memory::InputMemory;
 
 /// Connections of one kind.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ mod timeouts;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 
-pub use connections::{ConnectionEvent, Connections, End, Exchange, Handler};
+pub use connections::{ConnectionEvent, Connections, End, Exchange, Handler, InputMemory};
 pub use endpoint::{Endpoint, KeepAlive, LocalAddress, Peer};
 pub use engine::{
     Accepted, Action, CloseKind, DriverEvent, Engine, Limit, ListenerId, Passage, SocketEvent,

@@ -95,6 +95,9 @@ impl ListPool {
     fn node(&mut self, at: u32) -> &mut ListNode {
         let at = at as usize;
         if self.nodes.len() <= at {
+            if self.nodes.capacity() == 0 {
+                self.nodes.reserve_exact(at + 1); // pools of one index are many
+            }
             self.nodes.resize(at + 1, FREE);
         }
         &mut self.nodes[at]

@@ -128,6 +128,9 @@ impl Wheel {
             return;
         }
         if self.nodes.len() <= at as usize {
+            if self.nodes.capacity() == 0 {
+                self.nodes.reserve_exact(at as usize + 1); // wheels of one slot are many
+            }
             self.nodes.resize(at as usize + 1, Node::UNARMED);
         }
         let tick = tick.0.clamp(self.done + 1, self.done + SPAN - 1);
