@@ -413,6 +413,7 @@ impl EasyState {
     /// A transfer begins with a request for this target.
     pub(crate) fn begin_transfer(&mut self, target: Rc<HopTarget>) {
         self.forget_last();
+        self.options.values.shrink();
         self.request.url = Arc::clone(&target.url);
         let mask = |id| auth_mask(self.options.values.number(id));
         self.auth.begin(mask(Id::HTTPAUTH), mask(Id::PROXYAUTH));

@@ -14,11 +14,12 @@ use crate::values::CPointer;
 /// The open sockets.
 #[derive(Debug, Default)]
 pub(crate) struct OpenSockets {
-    /// By descriptor.
-    sockets: HashMap<RawFd, OpenSocket>,
-    /// Descriptors by the index of the name. A name of one that is not closed yet may belong to
-    /// another one.
-    descriptors: Vec<Option<RawFd>>,
+    /// By the index of the name.
+    sockets: Vec<Option<OpenSocket>>,
+    /// Indices of names, by descriptor.
+    indices: HashMap<RawFd, u32>,
+    /// Sockets that are not closed yet, and whose name belongs to another one.
+    renamed: Vec<OpenSocket>,
     /// A server has responded with HTTP/1.0.
     has_http10: bool,
     /// Connections so far: the number of the next one.
@@ -136,16 +137,24 @@ impl OpenSockets {
 
     pub(crate) fn insert(&mut self, socket: OpenSocket) {
         let index = socket.id.index as usize;
-        if self.descriptors.len() <= index {
-            self.descriptors.resize(index + 1, None);
+        if self.sockets.len() <= index {
+            if self.sockets.capacity() == 0 {
+                self.sockets.reserve_exact(index + 1); // multi handles of one connection are many
+            }
+            self.sockets.resize(index + 1, None);
         }
-        self.descriptors[index] = Some(socket.fd);
-        self.sockets.insert(socket.fd, socket);
+        // Forgets the earlier socket of the descriptor, if its end was not reported.
+        self.take(socket.fd);
+        if let Some(before) = self.sockets[index].replace(socket) {
+            self.indices.remove(&before.fd);
+            self.renamed.push(before);
+        }
+        self.indices.insert(socket.fd, socket.id.index);
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&OpenSocket> {
-        let fd = (*self.descriptors.get(id.index as usize)?)?;
-        self.sockets.get(&fd).filter(|socket| socket.id == id)
+        let socket = self.sockets.get(id.index as usize)?.as_ref();
+        socket.filter(|socket| socket.id == id)
     }
 
     pub(crate) fn set_local(&mut self, id: SocketId, local: Option<SocketAddr>) {
@@ -177,15 +186,14 @@ impl OpenSockets {
     }
 
     fn find_mut(&mut self, id: SocketId) -> Option<&mut OpenSocket> {
-        let fd = (*self.descriptors.get(id.index as usize)?)?;
-        self.sockets.get_mut(&fd).filter(|socket| socket.id == id)
+        let socket = self.sockets.get_mut(id.index as usize)?.as_mut();
+        socket.filter(|socket| socket.id == id)
     }
 
     /// Removes the socket of a descriptor that is closed, and returns its close function with the
     /// argument.
     pub(crate) fn remove(&mut self, fd: RawFd) -> Option<OpenSocket> {
-        let socket = self.sockets.remove(&fd)?;
-        self.descriptors[socket.id.index as usize].take_if(|known| *known == fd);
+        let socket = self.take(fd)?;
         if let Some(rare) = &mut self.rare {
             rare.http10.retain(|id| *id != socket.id);
             let (gone, open) =
@@ -200,6 +208,16 @@ impl OpenSockets {
             }
         }
         Some(socket)
+    }
+
+    fn take(&mut self, fd: RawFd) -> Option<OpenSocket> {
+        match self.indices.remove(&fd) {
+            Some(index) => self.sockets[index as usize].take(),
+            None => {
+                let at = self.renamed.iter().position(|socket| socket.fd == fd)?;
+                Some(self.renamed.swap_remove(at))
+            }
+        }
     }
 }
 
@@ -228,8 +246,9 @@ impl From<OpenSockets> for SharedSockets {
             let close = [function, user].map(|pointer| AtomicPtr::new(pointer.0));
             SharedSocket { id, fd, local, close, number }
         };
-        let OpenSockets { sockets, has_http10, numbered, rare, .. } = open;
-        Self { sockets: sockets.into_values().map(shared).collect(), has_http10, numbered, rare }
+        let OpenSockets { sockets, renamed, has_http10, numbered, rare, .. } = open;
+        let sockets = renamed.into_iter().chain(sockets.into_iter().flatten());
+        Self { sockets: sockets.map(shared).collect(), has_http10, numbered, rare }
     }
 }
 

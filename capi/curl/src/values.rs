@@ -99,6 +99,13 @@ impl OptionValues {
         }
     }
 
+    /// Frees the memory for options that are not set: a transfer is about to begin.
+    pub(crate) fn shrink(&mut self) {
+        if self.values.capacity() > self.values.len() {
+            self.values.shrink_to_fit();
+        }
+    }
+
     /// Returns an option to its default.
     pub fn unset(&mut self, id: OptionId) {
         if let Ok(at) = self.find(id) {

@@ -71,6 +71,7 @@ pub struct ExternalLoop {
     trusts_short_reads: bool, // the loop is level-triggered or one-shot
     lingers: bool,            // excluded descriptors are reported when they are released
     watched: BTreeMap<RawFd, Watched>,
+    users: BTreeMap<RawFd, u64>, // what the application attached to some of them
     changed: VecDeque<RawFd>,
     excluded: BTreeSet<RawFd>,
     lingering: Vec<RawFd>, // excluded, and not reported yet
@@ -84,7 +85,6 @@ pub struct ExternalLoop {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     tag: Tag,
-    user: Option<u64>,
     reported: Option<Interest>,
     wanted: Interest,
     changed: bool,
@@ -177,16 +177,15 @@ impl ExternalLoop {
                 continue;
             }
             if watched.is_paused() {
-                let (reported, user) = (watched.reported.take(), watched.user.take());
-                match reported {
-                    Some(_) => return Some(Change::Forget { fd, user }),
+                match watched.reported.take() {
+                    Some(_) => return Some(Change::Forget { fd, user: self.users.remove(&fd) }),
                     None => continue,
                 }
             }
             if std::mem::take(&mut watched.again) || watched.reported != Some(watched.wanted) {
                 watched.reported = Some(watched.wanted);
-                let Watched { wanted: interest, tag, user, .. } = *watched;
-                return Some(Change::Watch { fd, interest, tag, user });
+                let Watched { wanted: interest, tag, .. } = *watched;
+                return Some(Change::Watch { fd, interest, tag, user: self.user(fd) });
             }
         }
         self.timer.take().map(|deadline| Change::Timer { deadline })
@@ -223,17 +222,15 @@ impl ExternalLoop {
 
     /// Attaches the application's value to a descriptor that was reported to it.
     pub(crate) fn assign(&mut self, fd: RawFd, user: u64) -> bool {
-        match self.watched.get_mut(&fd) {
-            Some(watched) if watched.reported.is_some() => {
-                watched.user = Some(user);
-                true
-            }
-            _ => false,
+        let is_reported = self.watched.get(&fd).is_some_and(|it| it.reported.is_some());
+        if is_reported {
+            self.users.insert(fd, user);
         }
+        is_reported
     }
 
     pub(crate) fn user(&self, fd: RawFd) -> Option<u64> {
-        self.watched.get(&fd)?.user
+        self.users.get(&fd).copied()
     }
 
     /// The descriptors that the application waits for.
@@ -263,7 +260,8 @@ impl ExternalLoop {
     /// A `Forget` for `fd`, if it was reported.
     fn forget(&mut self, fd: RawFd) -> Option<Change> {
         let watched = self.watched.remove(&fd)?;
-        watched.reported.map(|_| Change::Forget { fd, user: watched.user })
+        let user = self.users.remove(&fd);
+        watched.reported.map(|_| Change::Forget { fd, user })
     }
 }
 
@@ -294,11 +292,9 @@ impl Selector for ExternalLoop {
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
-        let (user, reported) = (None, None);
         let watched = Watched {
             tag,
-            user,
-            reported,
+            reported: None,
             wanted: interest,
             changed: true,
             again: false,
