@@ -196,7 +196,7 @@ fn memory_of_a_performed_handle_is_bounded() {
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 6\r\n\r\nhello\n";
 const CONNECTIONS_MAX: usize = 128;
 /// Of a transfer with a handle that was used before, and with a new one.
-const ALLOCATIONS_MAX: [usize; 2] = [16, 25];
+const ALLOCATIONS_MAX: [usize; 2] = [13, 22];
 const WAITING_SIZE_MAX: usize = 1_950;
 const PERFORMED_SIZE_MAX: usize = 12_600;
 const CURLOPT_URL: c_int = 10_002;
