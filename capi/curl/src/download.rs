@@ -120,6 +120,13 @@ impl Multi {
         let status = status_of_malformed(bytes, judged);
         easy.with_state(|state| {
             state.info.status = status.unwrap_or(state.info.status);
+            if judged > 0 {
+                state.info.http_version = match bytes.get(..8) {
+                    Some(b"HTTP/1.0") => http_version(Version::Http10),
+                    Some(b"HTTP/1.1") => http_version(Version::Http11),
+                    _ => state.info.http_version,
+                };
+            }
             state.info.header_size += i64::try_from(judged).unwrap_or(i64::MAX);
             if let Some(transfer) = &mut state.transfer {
                 transfer.response.malformed = Some(bytes.to_vec());

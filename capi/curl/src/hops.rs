@@ -26,9 +26,10 @@ use crate::hop_body::{framed, hop_body};
 use crate::hop_head::{first_method, write_head};
 use crate::hop_target::HopTarget;
 use crate::http2_upgrade::{failure_without_tunnel, requests_http2};
-use crate::info::TransferInfo;
+use crate::info::{RequestInfo, TransferInfo};
 use crate::line_ends;
 use crate::option::{OptionId as Id, auth_mask};
+use crate::rare::Rare;
 use crate::socks_failure::{RESOLVE_HOST, socks_failure};
 use crate::transfer::EasyTransfer;
 use crate::unsupported::refuse_unsupported;
@@ -48,6 +49,7 @@ impl Multi {
         let given = border.url(easy.pointer(Id::CURLU));
         easy.with_state(|state| {
             state.forget_last();
+            state.request.method = first_method(state);
             let values = &state.options.values;
             if let Some(url) = values.bytes(Id::URL) {
                 state.request.url = Arc::clone(url); // until it was understood
@@ -272,6 +274,7 @@ impl Multi {
             if !state.transfer.as_ref().is_some_and(|it| it.is_connecting) {
                 note_exchange(info, &facts_of(&done), is_connected(&done));
             }
+            forget_unsent(&mut state.request, info, &done);
             let Some(transfer) = &mut state.transfer else { return Ok(()) };
             note_verification(info, transfer, &done);
             let socks = transfer.route.socks.as_ref().map(|it| it.kind.socks_version());
@@ -505,6 +508,22 @@ fn note_exchange(info: &mut TransferInfo, exchange: &ExchangeFacts, is_connected
         if times.handshake.is_zero() { Duration::ZERO } else { info.connect + times.handshake };
     info.pretransfer = info.connect + times.handshake;
     info.first_byte = info.pretransfer + times.first_byte;
+}
+
+/// A request without a connection was not sent.
+fn forget_unsent(request: &mut RequestInfo, info: &mut Rare<TransferInfo>, done: &Done) {
+    if done.connection.is_some() || done.result.is_ok() {
+        return;
+    }
+    let head = done.request.verbatim().map_or(0, |head| head.as_bytes().len());
+    request.size -= i64::try_from(head).unwrap_or(i64::MAX);
+    if let Some(info) = info.changed() {
+        (info.sent, info.upload_length) = (0, -1);
+        [info.connect, info.handshake, info.pretransfer, info.first_byte] = [Duration::ZERO; 4];
+        if matches!(done.result, Err(Error::Resolve(_))) {
+            info.name = Duration::ZERO;
+        }
+    }
 }
 
 /// Notes the numbers of a failure: that of the system, and that of a SOCKS proxy.

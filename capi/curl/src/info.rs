@@ -8,6 +8,7 @@ use crate::code::CurlCode;
 use crate::option::OptionId;
 use crate::protocols::protocol_bit;
 use crate::rare::ConstDefault;
+use crate::system_roots::{SYSTEM_ROOTS, SYSTEM_ROOTS_FOLDER};
 use crate::values::{CPointer, OptionValues};
 
 /// The number of an information (`CURLINFO_*`): the upper bits are its type.
@@ -226,8 +227,8 @@ impl TransferInfo {
             49 => text(&request.scheme().to_ascii_uppercase()),
             58 => text(&request.method).filter(|method| !method.is_empty()),
             60 => self.referer.as_deref().map_or_else(|| option(OptionId::REFERER), text),
-            61 => option(OptionId::CAINFO),
-            62 => option(OptionId::CAPATH),
+            61 => option(OptionId::CAINFO).or_else(|| text(SYSTEM_ROOTS.as_bytes())),
+            62 => option(OptionId::CAPATH).or_else(|| text(SYSTEM_ROOTS_FOLDER.as_bytes())),
             // Of FTP and RTSP.
             30 | 36 => None,
             _ => return Err(CurlCode::UnknownOption),

@@ -370,6 +370,15 @@ fn verbose_output_is_that_of_libcurl() {
     assert_eq!(ours, original);
 }
 
+/// Refused connections, unknown names, malformed URLs: sizes, times, the method, the defaults of
+/// certificates.
+#[test]
+fn unsent_requests_have_the_information_of_libcurl() {
+    let [original, ours] = both("unsent", &[]);
+    assert!(original.contains("http://127.0.0.1:1/: 7, POST, /etc/ssl/certs/"), "{original}");
+    assert_eq!(ours, original);
+}
+
 /// libcurl returns them as the response to the next request.
 #[test]
 fn bytes_behind_a_response_are_not_used() {
