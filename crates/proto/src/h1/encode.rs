@@ -26,10 +26,12 @@ pub(super) struct OwnFields {
 
 /// How a head declares the length of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LengthField {
+pub enum LengthField {
     /// Not at all: no body, or one that the end of the connection ends.
     Absent,
+    /// `Content-Length`, in bytes.
     Exact(u64),
+    /// `Transfer-Encoding: chunked`.
     Chunked,
 }
 

@@ -47,12 +47,14 @@ mod leniency;
 mod libcurl;
 mod parse;
 mod verbatim;
+mod written;
 
 pub use crate::status_aliases::StatusAliases;
-pub use encode::EncodedRequest;
+pub use encode::{EncodedRequest, LengthField};
 pub use fault::fault_position;
 pub use leniency::{Leniency, ResponseProfile};
 pub use verbatim::VerbatimHead;
+pub use written::{AfterResponse, ResponseFraming};
 
 /// The side that receives requests and sends responses.
 pub type H1Server = H1<Server>;

@@ -31,7 +31,7 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    fn expect_head(&self, stream: StreamId) -> Result<(), UsageError> {
+    pub(super) fn expect_head(&self, stream: StreamId) -> Result<(), UsageError> {
         match self.send {
             _ if stream != self.sending() => Err(UsageError::NoSuchStream),
             Send::Head => Ok(()),
@@ -142,7 +142,7 @@ impl<S: Side> H1<S> {
     }
 
     /// How a final response declares its length, and what is sent of its body (RFC 9112 §6.3).
-    fn response_body(&self, status: u16, len: BodyLen) -> (LengthField, BodyLeft) {
+    pub(super) fn response_body(&self, status: u16, len: BodyLen) -> (LengthField, BodyLeft) {
         let to_head = self.heads & 1 == 1;
         let silent = BodyLeft::Silent(match len {
             BodyLen::Empty => 0,
@@ -166,7 +166,7 @@ impl<S: Side> H1<S> {
 
     /// True if the rest of the request is short enough to be drained for another exchange. A peer
     /// that waits for a 100 may send the body or the next request: that is unknown.
-    fn rest_is_small(&self) -> bool {
+    pub(super) fn rest_is_small(&self) -> bool {
         match self.recv {
             Recv::Body(_) if self.exchange.waiting => false,
             Recv::Body(BodyReader::Exact(left)) => left <= DRAIN_SIZE_MAX.into(),
@@ -324,6 +324,6 @@ fn body_left(len: BodyLen) -> BodyLeft {
     }
 }
 
-const STATUS_MAX: u16 = 999;
+pub(super) const STATUS_MAX: u16 = 999;
 /// Copying this much costs less than sharing it.
 const COPY_SIZE_MAX: usize = 4096;
