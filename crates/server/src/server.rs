@@ -599,7 +599,7 @@ mod tests {
 
     use super::*;
 
-    /// Admits clients whose port is even, and records which connections time out, in which phase.
+    /// Admits clients with an even port, and records which connections time out, in which phase.
     #[derive(Default)]
     struct EvenPorts {
         accepted: u32,
