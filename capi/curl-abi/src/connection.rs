@@ -94,7 +94,8 @@ pub unsafe extern "C" fn curl_easy_upkeep(handle: *mut CurlHandle) -> c_int {
         // SAFETY: by the contract.
         match unsafe { easy(handle) } {
             Some(known) => {
-                known.easy.keep_alive();
+                let easy = Rc::clone(&known.easy); // a callback for sockets may free the handle
+                easy.keep_alive(&CFunctions);
                 CurlCode::Ok.number()
             }
             None => CurlCode::BadFunctionArgument.number(),

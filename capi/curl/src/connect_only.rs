@@ -6,6 +6,7 @@
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar_client::{Done, ExchangeFacts, Options, Request, TransferId};
@@ -18,6 +19,7 @@ use crate::code::CurlCode;
 use crate::events::HopEvent;
 use crate::failure::{Failure, reason};
 use crate::handles::{Easy, LentConnection, Multi};
+use crate::multi::MultiAction;
 use crate::option::OptionId as Id;
 use crate::proxy_choice::ProxyScheme;
 use crate::values::CPointer;
@@ -287,8 +289,18 @@ impl Easy {
         }
     }
 
-    /// Keeps idle connections alive (curl_easy_upkeep(3)). Those of HTTP/1 need nothing.
-    pub fn keep_alive(&self) {}
+    /// Sends PINGs on the connections of `curl_easy_perform` (curl_easy_upkeep(3)): those of HTTP/2
+    /// that had none for `CURLOPT_UPKEEP_INTERVAL_MS`. Within a callback nothing is sent.
+    pub fn keep_alive(&self, border: &dyn CBorder) {
+        let Some(multi) = self.private.borrow().clone() else { return };
+        if multi.is_calling() || multi.is_poisoned() {
+            return;
+        }
+        let interval = self.with_state(|it| it.options.values.number(Id::UPKEEP_INTERVAL_MS));
+        let interval = Duration::from_millis(u64::try_from(interval).unwrap_or(0));
+        multi.reactor.borrow_mut().with(|client, now| client.keep_alive(now, interval));
+        let _ = multi.act(MultiAction::Perform, border); // the loop of connections alone
+    }
 
     /// Closes the connections of `curl_easy_perform`.
     pub(crate) fn close_connections(&self, border: &dyn CBorder) {

@@ -166,6 +166,7 @@ fn default_number(id: OptionId) -> i64 {
         OptionId::MAXAGE_CONN => 118,
         OptionId::MAXCONNECTS => 5,
         OptionId::HAPPY_EYEBALLS_TIMEOUT_MS => 200,
+        OptionId::UPKEEP_INTERVAL_MS => 60_000,
         OptionId::BUFFERSIZE => 16_384,
         OptionId::UPLOAD_BUFFERSIZE => 65_536,
         OptionId::CONNECTTIMEOUT_MS => 300_000,

@@ -54,6 +54,7 @@ mod coalescing;
 mod connection_data;
 mod connection_handler;
 mod cookies_and_auth;
+mod keep_alive;
 mod lost_exchange;
 mod open_connection;
 mod owners;

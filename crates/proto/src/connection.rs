@@ -114,6 +114,13 @@ pub trait Connection {
     /// server still accepts the streams that are on their way.
     fn close_after(&mut self);
 
+    /// Queues a sign of life, if the protocol has one and the last one is more than `span` ago: a
+    /// PING of HTTP/2 (RFC 9113 §6.7). Returns whether it was queued: a peer that acknowledges
+    /// none receives at most [`crate::h2::PINGS_MAX`]. Times are in a unit of the owner.
+    fn ping(&mut self, _now: u64, _span: u64) -> bool {
+        false
+    }
+
     /// Bytes have arrived while [`IoState::wants_read`] is false, and have not been received. If
     /// the current exchange is the last one, closing would reset the connection and could destroy
     /// the response. So the connection drains the input first (RFC 9112 §9.6).

@@ -318,6 +318,10 @@ impl<S: Side> Connection for HttpConnection<S> {
         either!(self, it => it.close_after());
     }
 
+    fn ping(&mut self, now: u64, span: u64) -> bool {
+        either!(self, it => it.ping(now, span))
+    }
+
     fn handle_unread(&mut self) {
         either!(self, it => it.handle_unread());
     }

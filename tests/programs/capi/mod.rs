@@ -281,6 +281,17 @@ fn bodies_have_the_lines_and_pieces_of_libcurl() {
     assert!(!printed.contains("Content-Length"), "{printed}");
 }
 
+/// `curl_easy_upkeep`: PINGs over HTTP/2 after `CURLOPT_UPKEEP_INTERVAL_MS`.
+#[test]
+fn connections_are_kept_alive_as_by_libcurl() {
+    let [original, ours_printed] = both("upkeep", &[]);
+    assert!(original.contains("0 pings\npings, 0 others\n"), "{original}");
+    assert_eq!(ours_printed, original);
+    // libcurl 7.88.1 fails on a connection with prior knowledge that it uses again.
+    let printed = ours("upkeep", &["again".to_owned()]);
+    assert_eq!(printed.matches("0, 200, 1 connections\n").count(), 2, "{printed}");
+}
+
 /// A pause of the write callback that another callback ends keeps the order.
 #[test]
 fn a_body_stays_in_order_if_a_callback_resumes_it() {

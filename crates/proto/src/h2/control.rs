@@ -12,7 +12,7 @@ use super::recv::Incoming;
 use super::settings::{self, SettingChange};
 use super::stream::RecvHalf;
 use super::table::Turn;
-use super::{H2, PendingEvent, SHUTDOWN_PING, Shutdown};
+use super::{ConnectionState, H2, PendingEvent, SHUTDOWN_PING, Shutdown};
 
 impl<S: Side> H2<S> {
     pub(super) fn handle_control(
@@ -129,6 +129,10 @@ impl<S: Side> H2<S> {
         if payload.len() != SHUTDOWN_PING.len() {
             return Err(ErrorCode::FrameSizeError);
         }
+        if header.has(flag::ACK) && payload == ALIVE_PING && self.pings > 0 {
+            self.pings -= 1;
+            return Ok(());
+        }
         // Servers PING on quiet streams for hours, and a client has no sweep that refills its
         // budget: unread acknowledgements limit them.
         if S::SERVER || header.has(flag::ACK) {
@@ -140,6 +144,17 @@ impl<S: Side> H2<S> {
             true => {}
         }
         Ok(())
+    }
+
+    /// A PING whose acknowledgement costs the peer nothing.
+    pub(super) fn queue_ping(&mut self, now: u64) -> bool {
+        let is_queued = self.state == ConnectionState::Open && self.pings < PINGS_MAX;
+        if is_queued {
+            self.pings += 1;
+            self.pinged = now;
+            frame::queue(&mut self.outbox, kind::PING, 0, 0, &ALIVE_PING);
+        }
+        is_queued
     }
 
     /// The peer has received our GOAWAY: it opens no more streams.
@@ -215,3 +230,8 @@ impl<S: Side> H2<S> {
         }
     }
 }
+
+/// PINGs of [`crate::Connection::ping`] that may be unacknowledged.
+pub const PINGS_MAX: u8 = 16;
+/// Its bytes, as those of nghttp2.
+const ALIVE_PING: [u8; 8] = [0; 8];

@@ -51,6 +51,7 @@ mod limits;
 mod priority;
 
 pub use crate::error_code::ErrorCode;
+pub use control::PINGS_MAX;
 pub use encoded::RequestBlock;
 pub use frame::PREFACE;
 pub use limits::{Http2Limits, SharedHttp2Limits};
@@ -96,6 +97,10 @@ pub struct H2<S: Side> {
     shutdown: Shutdown,
     /// The peer has sent GOAWAY, with this code.
     peer_shutdown: Option<ErrorCode>,
+    /// PINGs that the peer has not acknowledged.
+    pings: u8,
+    /// When the last one was sent.
+    pinged: u64,
     /// The peer has ended its side of the connection.
     eof: bool,
     /// Client: the scheme of requests.
@@ -196,6 +201,8 @@ impl<S: Side> H2<S> {
             next_opened: StreamId(1),
             shutdown: Shutdown::None,
             peer_shutdown: None,
+            pings: 0,
+            pinged: 0,
             eof: false,
             scheme: UrlScheme::Http,
             streams_allowed: STREAMS_OPENED_MAX,
@@ -686,6 +693,10 @@ impl<S: Side> Connection for H2<S> {
         }
         self.queue_goaway(Shutdown::Final, ErrorCode::NoError);
         self.finish_if_idle();
+    }
+
+    fn ping(&mut self, now: u64, span: u64) -> bool {
+        now.saturating_sub(self.pinged) > span && self.queue_ping(now)
     }
 
     fn handle_late(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! Peers that cost more than they request: each has a limit, and the memory of the connection is
 //! bounded meanwhile.
 
-use fulmar_proto::h2::{ErrorCode, H2, Http2Limits};
+use fulmar_proto::h2::{ErrorCode, H2, Http2Limits, PINGS_MAX};
 use fulmar_proto::{
     BodyLen, Client, Connection, Event, Headers, Input, Response, Scratch, Segment, Server,
     StreamId,
@@ -42,6 +42,24 @@ fn a_client_bears_pings_on_a_quiet_stream() {
         peer.flush();
     }
     assert_eq!((peer.errors().as_str(), peer.connection.open_streams()), ("", 1));
+}
+
+/// Years of a connection without requests: acknowledgements of our PINGs use up no budget, and a
+/// peer that sends none receives few PINGs.
+#[test]
+fn our_own_pings_are_limited_by_their_acknowledgements() {
+    let mut peer = RawPeer::client(0);
+    for n in 1..=10 * IDLE_FRAMES_MAX {
+        assert!(peer.connection.ping(2 * u64::from(n), 1));
+        assert!(!peer.connection.ping(2 * u64::from(n) + 1, 1), "too soon");
+        peer.flush();
+        peer.feed(frame(PING, ACK, 0, [0; 8]));
+    }
+    assert_eq!((peer.errors().as_str(), peer.count(PING)), ("", 10 * IDLE_FRAMES_MAX as usize));
+    let queued = (0..100).filter(|n| peer.connection.ping(100_000 + n, 0)).count();
+    assert_eq!(queued, PINGS_MAX.into());
+    peer.feed(frame(PING, ACK, 0, [0; 8]));
+    assert!(peer.connection.ping(200_000, 0) && !peer.connection.ping(300_000, 0));
 }
 
 #[test]
