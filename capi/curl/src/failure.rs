@@ -174,8 +174,8 @@ fn malformed(error: PeerError, context: FailureContext<'_>) -> Failure {
                 None => "transfer closed with outstanding read data remaining".into(),
             },
         ),
-        // Frames of HTTP/2 have no status line either.
-        PeerError::BadStartLine | PeerError::OnlyHttp2 => {
+        // Frames of HTTP/2 and records of TLS have no status line either.
+        PeerError::BadStartLine | PeerError::OnlyHttp2 | PeerError::OnlyTls => {
             Failure::new(CurlCode::UnsupportedProtocol, "Received HTTP/0.9 when not allowed")
         }
         PeerError::BadVersion => Failure::new(

@@ -28,6 +28,8 @@ pub enum FetchFault {
     Exists,
     /// The status of the response is not successful.
     Status(u16),
+    /// A response to plain HTTP, with 400, that the port is for HTTPS.
+    NeedsTls,
     /// An unexpected or wrong partial response.
     Range(RangeError),
     /// The server sent more bytes than announced.
@@ -80,13 +82,21 @@ impl FetchFault {
             Self::Name(_) => "name",
             Self::Duplicate => "duplicate",
             Self::Exists => "exists",
-            Self::Status(_) => "status",
+            Self::Status(_) | Self::NeedsTls => "status",
             Self::Excess => "excess",
             Self::Range(_) | Self::Changed => "range",
             Self::Checksum { .. } => "checksum",
             Self::File { .. } => "write",
             Self::Transfer(error) => error.kind(),
         }
+    }
+
+    /// True if a body with status 400 reports that the port is for HTTPS, in the words of fulmar,
+    /// nginx, Go or Apache.
+    pub(crate) fn needs_tls(body: &[u8]) -> bool {
+        let words: [&[u8]; 3] = [b"HTTPS port", b"HTTPS server", b"SSL-enabled server"];
+        let has = |word: &[u8]| body.windows(word.len()).any(|piece| piece == word);
+        words.into_iter().any(has)
     }
 
     /// True if a retry may succeed.
@@ -149,6 +159,10 @@ impl fmt::Display for FetchFault {
                  name; use --skip-existing, --mirror or another name",
             ),
             Self::Status(status) => write!(f, "the server responded with status {status}"),
+            Self::NeedsTls => f.write_str(
+                "the server responded with status 400, and speaks TLS on this port: use https:// \
+                 in the URL",
+            ),
             Self::Excess => f.write_str("the server sent more bytes than announced"),
             Self::Range(error) => error.fmt(f),
             Self::Changed => f.write_str("the resource has changed since a part of it was kept"),
@@ -158,6 +172,9 @@ impl fmt::Display for FetchFault {
             Self::File { doing, error } => write!(f, "{doing} failed: {error}"),
             Self::Transfer(error @ Error::Peer(PeerError::OnlyHttp2)) => {
                 write!(f, "{error}: use --http2-prior-knowledge")
+            }
+            Self::Transfer(error @ Error::Peer(PeerError::OnlyTls)) => {
+                write!(f, "{error}: use https:// in the URL")
             }
             Self::Transfer(error) => error.fmt(f),
         }
@@ -232,7 +249,13 @@ mod tests {
     fn malformed_responses_are_not_fetched_again() {
         let is_transient =
             |error: PeerError| FetchFault::Transfer(Error::Peer(error)).is_transient();
-        for error in [PeerError::BadStartLine, PeerError::BadChunk, PeerError::OnlyHttp2] {
+        let malformed = [
+            PeerError::BadStartLine,
+            PeerError::BadChunk,
+            PeerError::OnlyHttp2,
+            PeerError::OnlyTls,
+        ];
+        for error in malformed {
             assert!(!is_transient(error), "{error}");
         }
         let lost = [

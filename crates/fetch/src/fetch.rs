@@ -471,6 +471,11 @@ impl Fetch {
         let job = &mut self.work.jobs[at];
         let attempt = &mut job.attempt;
         if attempt.is_whole || attempt.refused.is_some() {
+            if matches!(attempt.refused, Some(FetchFault::Status(400)))
+                && FetchFault::needs_tls(bytes)
+            {
+                attempt.refused = Some(FetchFault::NeedsTls);
+            }
             return match attempt.ignore(bytes.len()) {
                 true => Ok(()),
                 false => Err(attempt.refused.take().unwrap_or(FetchFault::Changed)),

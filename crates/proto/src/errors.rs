@@ -69,6 +69,8 @@ pub enum PeerError {
     NotHttp2,
     /// The server sent frames of HTTP/2 to a client of HTTP/1.
     OnlyHttp2,
+    /// The server sent a record of TLS to a client without TLS.
+    OnlyTls,
     /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
     Http2(ErrorCode),
     /// A stream error of HTTP/2 (RFC 9113 §5.4.2): a frame that its state does not permit, or more
@@ -127,6 +129,7 @@ impl fmt::Display for PeerError {
             Self::TooManyInterim => "too many interim responses",
             Self::NotHttp2 => "the server does not speak HTTP/2",
             Self::OnlyHttp2 => "the server speaks HTTP/2 without negotiation",
+            Self::OnlyTls => "the server speaks TLS on this port",
         })
     }
 }

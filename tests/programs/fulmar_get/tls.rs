@@ -1,6 +1,9 @@
 //! `fulmar get` and `fulmar load` with certificates made by `openssl`.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::Command;
+use std::thread;
 
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::get::Download;
@@ -145,5 +148,28 @@ fn truncated_sessions_are_retried() {
             assert_eq!(record["error"]["kind"].as_str(), kind, "{ended:?} {record}");
             assert_eq!(ended.status.success(), kind.is_none(), "{ended:?}");
         }
+    }
+}
+
+/// With a URL of `http://`: fulmar, as nginx, responds with 400 and a text, others send an alert.
+#[test]
+fn a_port_of_tls_is_named_for_plain_http() {
+    let alert: &[u8] = &[21, 3, 3, 0, 2, 2, 70];
+    let text = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 35\r\n\r\n\
+                 This is an HTTPS port, not of HTTP.";
+    for response in [alert, text] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("it listens").port();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            assert!(stream.read(&mut [0; 4096]).expect("a request") > 0);
+            stream.write_all(response).expect("the client receives");
+            let _ = stream.read(&mut [0; 4096]); // until the client closes
+        });
+        let url = format!("http://127.0.0.1:{port}/");
+        let ended = Download::new().run(&["--retry", "0", &url]);
+        server.join().expect("it served");
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("speaks TLS on this port: use https://"), "{ended:?}");
     }
 }

@@ -127,11 +127,18 @@ impl<S: Side> H1<S> {
         {
             return Ok(Some(Decoded { start, repaired_from: None, is_cut: false }));
         }
-        if !S::SERVER && is_fresh && input.bytes()[0] == 0 {
-            match self.speaks_http2(input) {
+        if !S::SERVER && is_fresh {
+            let error = match input.bytes()[0] {
+                0 => self.speaks_http2(input).map(|does| does.then_some(PeerError::OnlyHttp2)),
+                TLS_ALERT | TLS_HANDSHAKE => {
+                    self.speaks_tls(input).map(|does| does.then_some(PeerError::OnlyTls))
+                }
+                _ => Some(None),
+            };
+            match error {
                 None => return Ok(None),
-                Some(true) => return Err(PeerError::OnlyHttp2),
-                Some(false) => {}
+                Some(Some(error)) => return Err(error),
+                Some(None) => {}
             }
         }
         if !S::SERVER && self.leniency.has(Leniency::LIBCURL) {
@@ -232,13 +239,28 @@ impl<S: Side> H1<S> {
     /// Client: true if the first bytes of the server are a frame of HTTP/2, `None` if they are too
     /// few to decide. If HTTP/0.9 is allowed they are a body.
     fn speaks_http2(&self, input: &Input<'_>) -> Option<bool> {
-        let may = !S::SERVER
-            && (self.stream.0, self.interims) == (0, 0)
-            && !self.leniency.has(Leniency::HTTP_09);
-        match may {
+        match self.expects_first_head() {
             true => begins_with_http2_frame(input.bytes(), input.has_eof()),
             false => Some(false),
         }
+    }
+
+    /// Client: true if the first bytes of the server are a record of TLS, as it responds to plain
+    /// HTTP with an alert; `None` and HTTP/0.9 as above.
+    fn speaks_tls(&self, input: &Input<'_>) -> Option<bool> {
+        match (self.expects_first_head(), input.bytes()) {
+            (false, _) => Some(false),
+            (true, [_, 3, 0..=4, ..]) => Some(true),
+            (true, [_] | [_, 3]) if !input.has_eof() => None,
+            (true, _) => Some(false),
+        }
+    }
+
+    /// Client: nothing has arrived before, and the first bytes have to be a head.
+    fn expects_first_head(&self) -> bool {
+        !S::SERVER
+            && (self.stream.0, self.interims) == (0, 0)
+            && !self.leniency.has(Leniency::HTTP_09)
     }
 
     /// Server: skips empty lines in front of a request, as old clients send them behind a body (RFC
@@ -608,6 +630,10 @@ fn begins_with_http2_frame(bytes: &[u8], has_eof: bool) -> Option<bool> {
     let is_whole = bytes.len() >= HTTP2_FRAME_SIZE;
     if begins && !is_whole && !has_eof { None } else { Some(begins && is_whole) }
 }
+
+/// Content types of records of TLS (RFC 8446 §5.1).
+const TLS_ALERT: u8 = 21;
+const TLS_HANDSHAKE: u8 = 22;
 
 /// The header of a frame.
 const HTTP2_FRAME_SIZE: usize = 9;

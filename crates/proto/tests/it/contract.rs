@@ -213,13 +213,18 @@ fn framing_is_ours_and_a_close_is_obeyed() {
     assert!(client.io_state().closed);
 }
 
-/// A server of HTTP/2 without TLS sends SETTINGS first, and GOAWAY to a request of HTTP/1.
+/// A server of HTTP/2 without TLS sends SETTINGS first, and GOAWAY to a request of HTTP/1; one of
+/// TLS an alert.
 #[test]
-fn frames_of_http2_are_named_in_any_split() {
-    let rows: [(&[u8], PeerError); 4] = [
+fn other_protocols_of_the_server_are_named_in_any_split() {
+    let rows: [(&[u8], PeerError); 8] = [
         (&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100], PeerError::OnlyHttp2),
         (&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], PeerError::OnlyHttp2),
         (&[0, 0, 6, 4, 0, 0, 0, 0, 1], PeerError::BadStartLine), // SETTINGS have no stream
+        (&[21, 3, 3, 0, 2, 2, 70], PeerError::OnlyTls),
+        (&[22, 3, 1, 0, 1], PeerError::OnlyTls),
+        (&[21, 3, 5, 0], PeerError::BadStartLine), // TLS ends with 3, 4
+        (&[21, 2, 3, 0], PeerError::BadStartLine),
         (b"220 welcome\r\n\r\n", PeerError::BadStartLine),
     ];
     for (bytes, expected) in rows {

@@ -148,6 +148,7 @@ impl LibcurlOutcome {
         self.code = Some(match error {
             PeerError::BadStartLine
             | PeerError::OnlyHttp2
+            | PeerError::OnlyTls
             | PeerError::BadVersion
             | PeerError::BadStatus => 1,
             PeerError::NulInHead | PeerError::MissingColon | PeerError::BadLength => 8,
