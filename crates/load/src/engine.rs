@@ -38,7 +38,7 @@ use crate::outstanding::Outstanding;
 use crate::progress::RunShared;
 use crate::run_plan::{PlannedRequest, RunPlan};
 use crate::schedule::{RequestQueue, Schedule, share};
-use crate::tally::RunTally;
+use crate::tally::{ErrorKind, RunTally};
 
 /// One thread's share of a run.
 #[derive(Debug)]
@@ -92,6 +92,7 @@ struct LoadHandler {
     freed: bool,            // the current event made its connection free for a request
     service: Reachability,
     vain_since: Option<u64>, // since then connections were refused, without a response
+    unused: Option<UnusedEnds>, // of connections, without a response
     refusal: Option<RefusedHandshakes>, // of handshakes, before the first response
     failure: Option<ConnectFailure>,
     publish_at: u64,
@@ -106,6 +107,13 @@ struct Cursor {
     address: usize,
     request: usize,
     untried: usize, // addresses, until one has worked
+}
+
+/// Servers end connections before any request.
+#[derive(Clone, Copy, Debug)]
+struct UnusedEnds {
+    since: u64,
+    kind: ErrorKind,
 }
 
 /// Handshakes that servers have refused for one reason, in a row.
@@ -425,6 +433,7 @@ impl LoadHandler {
             freed: false,
             service: Reachability::Down { since: 0 },
             vain_since: None,
+            unused: None,
             refusal: None,
             failure: None,
             publish_at: 0,
@@ -547,7 +556,8 @@ impl LoadHandler {
         self.tally.answer(at, flight, status);
         self.freed = true;
         self.vain_since = None;
-        if self.is_refused() {
+        let was_unused = std::mem::take(&mut self.unused).is_some();
+        if was_unused || self.is_refused() {
             self.service.restore(at, &self.shared.outages);
         }
         self.refusal = None;
@@ -561,7 +571,7 @@ impl LoadHandler {
         self.tally.connected();
         self.opener.succeed(gate);
         self.origins[usize::from(gate)].untried = 0;
-        if !self.is_refused() {
+        if !self.is_refused() && !self.ends_unused(now) {
             self.service.restore(now, &self.shared.outages);
         }
     }
@@ -586,6 +596,9 @@ impl LoadHandler {
         if over {
             self.conclude(Finish::Done(now));
         } else if self.is_lost(now) {
+            if let Some(unused) = self.unused.filter(|_| self.ends_unused(now)) {
+                self.tally.error(unused.kind);
+            }
             self.conclude(Finish::Unreachable(now));
         }
     }
@@ -598,7 +611,7 @@ impl LoadHandler {
     /// True if no thread has a connection and all have given up. A connect in progress is waited
     /// for, up to the timeout.
     fn is_lost(&mut self, now: u64) -> bool {
-        if self.is_refused() && self.tally.established == 0 {
+        if (self.is_refused() || self.ends_unused(now)) && self.tally.established == 0 {
             self.service.refuse(now, &self.shared.outages);
         }
         if let Reachability::Failing { since } = self.service {

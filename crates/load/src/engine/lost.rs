@@ -10,7 +10,8 @@ use fulmar_proto::{ClientConnection, Connection, PeerError, Reset, StreamId};
 use fulmar_tls::TlsError;
 
 use super::{
-    Conn, ConnStage, ConnectFailure, LOST_AFTER, LoadHandler, RefusedHandshakes, nanos_of,
+    Conn, ConnStage, ConnectFailure, LOST_AFTER, LoadHandler, RefusedHandshakes, UnusedEnds,
+    nanos_of,
 };
 use crate::outstanding::Outstanding;
 use crate::tally::ErrorKind;
@@ -62,6 +63,13 @@ impl LoadHandler {
     fn is_vain(&self, at: u64) -> bool {
         let patience = nanos_of(LOST_AFTER.min(self.plan.timeout));
         self.vain_since.is_some_and(|since| at.saturating_sub(since) >= patience)
+    }
+
+    /// True if servers have ended connections before any request for longer than a restart takes,
+    /// and no response has arrived.
+    pub(super) fn ends_unused(&self, at: u64) -> bool {
+        let patience = nanos_of(LOST_AFTER);
+        self.unused.is_some_and(|unused| at.saturating_sub(unused.since) >= patience)
     }
 
     /// Resets the streams that have timed out. True if there was one. If the whole connection is
@@ -164,6 +172,13 @@ impl LoadHandler {
         self.opener.note_response(conn.batch);
         if is_refused {
             self.vain_since.get_or_insert(now);
+        }
+        if n == 0 && !is_refused {
+            let kind = match end {
+                End::Peer(PeerError::Goaway(_)) => ErrorKind::Goaway,
+                _ => ErrorKind::Closed,
+            };
+            self.unused.get_or_insert(UnusedEnds { since: now, kind });
         }
         match (n, end) {
             // Its requests have failed.

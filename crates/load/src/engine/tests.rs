@@ -10,7 +10,6 @@ use fulmar_proto::{BodyLen, HeaderBuf, Response, Scratch, Segment, ServerConnect
 
 use super::*;
 use crate::options::Options;
-use crate::tally::ErrorKind;
 
 /// HTTP/1.1 with so many requests outstanding on a connection.
 fn pipelined(pipelined: u16) -> LoadProtocol {
