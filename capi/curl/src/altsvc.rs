@@ -2,7 +2,7 @@
 //! lookups.
 
 use crate::number::leading_number;
-use crate::stamp::{DateParser, format_stamp};
+use crate::stamp::{format_stamp, parse_date};
 use crate::text::{Reader, file_lines, is_blank};
 
 /// A protocol, by the names of this cache. The numbers are those of `CURLALTSVC_*`.
@@ -62,13 +62,12 @@ pub(crate) struct AltService {
 #[derive(Clone, Debug)]
 pub(crate) struct AltCache {
     services: Vec<AltService>,
-    parse_date: DateParser,
 }
 
 impl AltCache {
     /// Without services.
-    pub(crate) fn new(parse_date: DateParser) -> Self {
-        Self { services: Vec::new(), parse_date }
+    pub(crate) fn new() -> Self {
+        Self { services: Vec::new() }
     }
 
     /// Handles the value of a field of a response, with the end of its line, which counts: `clear`
@@ -136,7 +135,7 @@ impl AltCache {
         let origin = read_endpoint(&mut reader)?;
         let target = read_endpoint(&mut reader)?;
         let date = reader.quoted(DATE_LEN_MAX)?;
-        let expires = (self.parse_date)(date).unwrap_or(-1);
+        let expires = parse_date(date).unwrap_or(-1);
         let persists = read_number::<u32>(&mut reader)? != 0;
         let priority = read_number(&mut reader)?;
         Some(AltService { origin, target, expires, persists, priority })
@@ -289,7 +288,6 @@ const FILE_HEAD: &str = "# Your alt-svc cache. https://curl.se/docs/alt-svc.html
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::parse_stamp;
 
     const NOW: i64 = 1_548_369_261; // 20190124 22:34:21
 
@@ -342,7 +340,7 @@ mod tests {
             ("h2=\"a:1\";", day("h2 a 1")),
         ];
         for (value, expected) in cases {
-            let mut cache = AltCache::new(parse_stamp);
+            let mut cache = AltCache::new();
             cache.load(b"h1 src.example 443 h3 old.example 9 \"20300101 00:00:00\" 1 3\n");
             let origin = origin(AltProtocol::H1, "SRC.example.", 443);
             cache.add_header(format!(" {value}\r\n").as_bytes(), &origin, NOW);
@@ -353,7 +351,7 @@ mod tests {
 
     #[test]
     fn files_are_read_and_written() {
-        let mut cache = AltCache::new(parse_stamp);
+        let mut cache = AltCache::new();
         let file = b"# comment\n  h2 ::1 443 h3 x. 8443 \"20300101 00:00:00\" 2 -1\n\
             h1 a 70000 h2 b 65536 \"20300101 10:00:00\" 1 1 extra\n\
             http/1.1 a 1 h2 b 2 \"20300101 00:00:00\" 1 1\nrubbish\n\

@@ -1,7 +1,6 @@
 //! The HSTS cache and the alternative services of an easy handle.
 
 use crate::altsvc::{AltCache, AltProtocol};
-use crate::cookie_store::parse_date;
 use crate::hsts::HstsCache;
 use crate::rare::ConstDefault;
 
@@ -42,7 +41,7 @@ impl EasyHsts {
     /// Makes a cache if there is none.
     pub(crate) fn enable(&mut self) {
         if matches!(self.source, HstsSource::Off) {
-            self.source = HstsSource::Own(Box::new(HstsCache::new(parse_date)));
+            self.source = HstsSource::Own(Box::new(HstsCache::new()));
         }
     }
 }
@@ -60,7 +59,7 @@ pub(crate) struct EasyAltServices {
 impl EasyAltServices {
     pub(crate) fn new() -> Self {
         Self {
-            cache: AltCache::new(parse_date),
+            cache: AltCache::new(),
             loaded: None,
             control: AltProtocol::H1 as i64 | AltProtocol::H2 as i64,
         }

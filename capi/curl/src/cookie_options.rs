@@ -7,7 +7,7 @@ use fulmar_sys as sys;
 use crate::border::CBorder;
 use crate::cache_file::{read_cache, write_cache};
 use crate::code::CurlCode;
-use crate::cookie_store::{CookieSource, EasyCookies, parse_date};
+use crate::cookie_store::{CookieSource, EasyCookies};
 use crate::cookies::{CookieCommand, CookieEngine};
 use crate::easy_options::TEXT_SIZE_MAX;
 use crate::handles::{Easy, EasyState};
@@ -168,7 +168,7 @@ impl EasyState {
         }
         let mut copy = EasyCookies { files: self.cookies.files.clone(), ..EasyCookies::default() };
         if !self.cookies.is_off() {
-            copy.source = CookieSource::Own(Box::new(CookieEngine::new(parse_date)));
+            copy.source = CookieSource::Own(Box::new(CookieEngine::new()));
             self.cookies.is_enabled = true; // that of the original, as in libcurl
         }
         Rare::of(copy)
@@ -179,7 +179,7 @@ impl EasyCookies {
     /// Makes an engine if there is none, and enables it.
     pub(crate) fn enable(&mut self) {
         if self.is_off() {
-            self.source = CookieSource::Own(Box::new(CookieEngine::new(parse_date)));
+            self.source = CookieSource::Own(Box::new(CookieEngine::new()));
         }
         self.is_enabled = true;
     }

@@ -1,7 +1,6 @@
 //! The cookies of an easy handle, which may be those of its share.
 
 use crate::cookies::CookieEngine;
-use crate::date::getdate;
 use crate::rare::ConstDefault;
 
 /// Cookie state of an easy handle.
@@ -30,9 +29,4 @@ pub(crate) enum CookieSource {
     Own(Box<CookieEngine>),
     /// In the share.
     Shared,
-}
-
-/// The date parser of all caches.
-pub(crate) fn parse_date(text: &[u8]) -> Option<i64> {
-    Some(getdate(text)).filter(|seconds| *seconds != -1)
 }

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::number::{NumberError, leading_number};
-use crate::stamp::{DateParser, format_stamp};
+use crate::stamp::{format_stamp, parse_date};
 use crate::text::{Reader, file_lines};
 
 /// A host that needs HTTPS; also what `CURLOPT_HSTSREADFUNCTION` and `CURLOPT_HSTSWRITEFUNCTION`
@@ -31,16 +31,15 @@ impl HstsEntry {
 pub struct BadHsts;
 
 /// The hosts that need HTTPS, in the order in which they were added.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HstsCache {
     entries: Vec<HstsEntry>,
-    parse_date: DateParser,
 }
 
 impl HstsCache {
     /// Without entries.
-    pub fn new(parse_date: DateParser) -> Self {
-        Self { entries: Vec::new(), parse_date }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Handles the value of a field of a response over TLS.
@@ -85,7 +84,7 @@ impl HstsCache {
     pub fn add_entry(&mut self, host: &[u8], includes_subdomains: bool, expire: &[u8]) {
         let expires = match expire {
             b"" => i64::MAX,
-            date => (self.parse_date)(date).unwrap_or(-1),
+            date => parse_date(date).unwrap_or(-1),
         };
         self.insert(host, includes_subdomains, expires);
     }
@@ -117,7 +116,7 @@ impl HstsCache {
         }
         let expires = match date {
             _ if date == UNLIMITED.as_bytes() => i64::MAX,
-            _ => (self.parse_date)(date).unwrap_or(-1),
+            _ => parse_date(date).unwrap_or(-1),
         };
         let (host, includes_subdomains) = match host.strip_prefix(b".") {
             Some(host) => (host, true),
@@ -221,7 +220,6 @@ const FILE_HEAD: &str = "# Your HSTS cache. https://curl.se/docs/hsts.html\n\
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::parse_stamp;
 
     const NOW: i64 = 1_548_369_261; // 20190124 22:34:21
 
@@ -258,7 +256,7 @@ mod tests {
 
     #[test]
     fn entries_apply_to_their_host_and_below() {
-        let mut cache = HstsCache::new(parse_stamp);
+        let mut cache = HstsCache::new();
         for (host, value) in [
             ("sub.example", "max-age=10; includeSubDomains"),
             ("only.example.", "max-age=10"),
@@ -283,7 +281,7 @@ mod tests {
 
     #[test]
     fn files_are_read_and_written() {
-        let mut cache = HstsCache::new(parse_stamp);
+        let mut cache = HstsCache::new();
         let file = b"# comment\n.read.example \"20211001 04:47:41\"\n\
             read.example \"20221001 04:47:41\"\n\t.old.example \"20161001 04:47:41\"\n\
             .new.example \"unlimited\"\nbad 20211001\nno-date\n\

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::border::{CBorder, LockCall};
 use crate::cache_times::CacheTimes;
 use crate::code::ShareCode;
-use crate::cookie_store::parse_date;
 use crate::cookies::CookieEngine;
 use crate::easy_options::Argument;
 use crate::hsts::HstsCache;
@@ -154,11 +153,11 @@ impl DataShare {
         let kind = kind.ok_or(ShareCode::BadOption)?;
         if kind == SharedKind::Cookie {
             let mut cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner);
-            cookies.get_or_insert_with(|| CookieEngine::new(parse_date));
+            cookies.get_or_insert_with(CookieEngine::new);
         }
         if kind == SharedKind::Hsts {
             let mut hsts = self.hsts.lock().unwrap_or_else(PoisonError::into_inner);
-            hsts.get_or_insert_with(|| HstsCache::new(parse_date));
+            hsts.get_or_insert_with(HstsCache::new);
         }
         self.kinds.fetch_or(bit(kind as i32), Ordering::AcqRel);
         Ok(())

@@ -1,7 +1,7 @@
 //! The cookie engine of libcurl 7.88, which differs from RFC 6265bis in details that programs see:
 //! which cookies are refused, in which order they are sent, and the bytes of the jar.
 //!
-//! Pure: the time is an argument, files are text, and the date parser is a function of the caller.
+//! Pure: the time is an argument, and files are text.
 //!
 //! - `add_header` takes a field of a response, `sent` selects the cookies of a request, and
 //!   `cookie_field` makes its field of them, as `header` does in one step;

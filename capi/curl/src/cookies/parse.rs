@@ -3,7 +3,7 @@
 use super::matching::{is_address, is_within, match_path};
 use super::{CookieOrigin, StoredCookie};
 use crate::number::{NumberError, leading_number};
-use crate::stamp::DateParser;
+use crate::stamp::parse_date;
 
 /// How a line is read.
 #[derive(Clone, Copy)]
@@ -13,7 +13,6 @@ pub(super) struct CookieContext<'a> {
     /// False while a file is read.
     pub(super) is_running: bool,
     pub(super) now: i64,
-    pub(super) parse_date: DateParser,
 }
 
 impl CookieContext<'_> {
@@ -149,7 +148,7 @@ impl<'a> Lifetime<'a> {
                 Err(NumberError::Overflow) => i64::MAX,
                 Ok(seconds) => seconds.saturating_add(context.now),
             },
-            (None, Some(date)) => match (context.parse_date)(date) {
+            (None, Some(date)) => match parse_date(date) {
                 Some(0) => EXPIRED,
                 date => date.unwrap_or(0).max(0),
             },

@@ -6,7 +6,6 @@ use super::matching::{BUCKETS, bucket, is_acceptable, is_address, is_path_within
 use super::parse::{CookieContext, LINE_LEN_MAX, TrimBlanks as _, header_line, netscape_line};
 use super::text::{netscape_format, strip_field_name};
 use super::{CookieOrigin, SENT_COOKIES_MAX, SentCookie, StoredCookie};
-use crate::stamp::DateParser;
 use crate::text::file_lines;
 
 /// The cookies of a handle or a share.
@@ -14,7 +13,6 @@ use crate::text::file_lines;
 pub(crate) struct CookieEngine {
     /// By a hash of the domain, each in the order of creation.
     buckets: Vec<Vec<StoredCookie>>,
-    parse_date: DateParser,
     /// `CURLOPT_COOKIESESSION`: session cookies of files are not loaded.
     skips_session_cookies: bool,
     next_serial: u64,
@@ -62,10 +60,9 @@ impl CookieCommand {
 
 impl CookieEngine {
     /// Without cookies.
-    pub(crate) fn new(parse_date: DateParser) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             buckets: vec![Vec::new(); BUCKETS],
-            parse_date,
             skips_session_cookies: false,
             next_serial: 0,
             last_stored: None,
@@ -172,7 +169,7 @@ impl CookieEngine {
         is_running: bool,
         now: i64,
     ) -> CookieContext<'a> {
-        CookieContext { origin, is_running, now, parse_date: self.parse_date }
+        CookieContext { origin, is_running, now }
     }
 
     fn add(&mut self, cookie: Option<StoredCookie>, context: &CookieContext<'_>) -> AddedCookie {

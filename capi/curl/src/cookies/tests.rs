@@ -3,7 +3,6 @@
 
 use super::store::AddedCookie;
 use super::*;
-use crate::stamp::parse_stamp;
 use crate::testing::unescape;
 
 const NOW: i64 = 1_700_000_000;
@@ -21,7 +20,7 @@ fn cookies_are_stored_and_sent_as_by_libcurl() {
 }
 
 fn check(number: usize, case: &str) {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     let mut file = Vec::new();
     let mut jar = Vec::new();
     let mut origin = None;
@@ -65,7 +64,7 @@ fn lists_of_lines_are_as_by_libcurl() {
     let data = include_str!("data/lines.txt");
     let mut cases = 0;
     for case in data.split("\ncase\n").skip(1) {
-        let mut engine = CookieEngine::new(parse_stamp);
+        let mut engine = CookieEngine::new();
         let mut expected = Vec::new();
         for line in case.lines() {
             let (word, rest) = line.split_once(' ').unwrap();
@@ -98,7 +97,7 @@ fn sent(engine: &mut CookieEngine, origin: CookieOrigin<'_>, now: i64) -> String
 
 #[test]
 fn max_age_counts_from_now() {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     let added =
         engine.add_header(b"a=b; max-age=\"10\"; expires=20370213 11:56:27", at("/", false), NOW);
     assert_eq!(added, AddedCookie::Added);
@@ -109,7 +108,7 @@ fn max_age_counts_from_now() {
 
 #[test]
 fn secure_cookies_need_a_secure_origin() {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     let secure = b"a=b; secure; path=/x/y";
     assert_eq!(engine.add_header(secure, at("/", false), NOW), AddedCookie::Refused);
     assert_eq!(engine.add_header(secure, at("/", true), NOW), AddedCookie::Added);
@@ -129,7 +128,7 @@ fn secure_cookies_need_a_secure_origin() {
 
 #[test]
 fn files_do_not_replace_cookies_of_responses() {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     engine.add_header(b"a=new; path=/", at("/", false), NOW);
     engine.load(b"www.example.com\tFALSE\t/\tFALSE\t0\ta\told\n", NOW);
     assert_eq!(sent(&mut engine, at("/", false), NOW), "a=new");
@@ -139,7 +138,7 @@ fn files_do_not_replace_cookies_of_responses() {
 
 #[test]
 fn the_own_cookies_of_a_request_are_last() {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     let header = |engine: &mut CookieEngine| {
         cookie_field(&engine.sent(at("/", false), NOW), 0, Some(b"x=1; y"))
     };
@@ -150,7 +149,7 @@ fn the_own_cookies_of_a_request_are_last() {
 
 #[test]
 fn a_request_has_at_most_150_cookies() {
-    let mut engine = CookieEngine::new(parse_stamp);
+    let mut engine = CookieEngine::new();
     for number in 0..SENT_COOKIES_MAX + 1 {
         engine.add_header(format!("n{number}=1").as_bytes(), at("/", false), NOW);
     }
@@ -165,7 +164,7 @@ fn a_head_has_less_than_8190_bytes() {
     for (head_len, last_len, is_sent) in
         [(83, 90, true), (83, 91, false), (133, 40, true), (133, 41, false)]
     {
-        let mut engine = CookieEngine::new(parse_stamp);
+        let mut engine = CookieEngine::new();
         for (name, len) in [("a", last_len), ("b", 4000), ("c", 4000)] {
             let line = format!("{name}={}", "x".repeat(len));
             engine.add_header(line.as_bytes(), at("/", false), NOW);
