@@ -308,8 +308,7 @@ impl<A: Application> Client<A> {
         origin: usize,
         (lifetime_max, idle_age_max): (Option<Duration>, Option<Duration>),
     ) -> Option<SocketId> {
-        let state = &self.core.state;
-        let moment = state.moment(now);
+        let moment = self.core.state.moment(now);
         let is_watched = self.core.state.config.watches_idle;
         let idle_max = self.core.state.config.idle_timeout.filter(|_| !is_watched);
         while let Some(at) = self.core.state.pool.idle_of(origin) {

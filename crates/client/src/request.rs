@@ -81,7 +81,7 @@ struct SharedOrigin {
     target: RequestUrl, // its path is of the first request
     options: Arc<Options>,
     key: Hashed,
-    silence_timeouts: SilenceTimeouts,
+    stage_timeouts: StageTimeouts,
 }
 
 impl CompiledOrigin {
@@ -148,8 +148,8 @@ impl CompiledOrigin {
         upgrades: bool,
     ) -> Result<Self, BuildError> {
         let key = Hashed::new(options.key(&target, upgrades)?);
-        let silence_timeouts = SilenceTimeouts::new(&options);
-        Ok(Self { shared: Arc::new(SharedOrigin { target, options, key, silence_timeouts }) })
+        let stage_timeouts = StageTimeouts::new(&options);
+        Ok(Self { shared: Arc::new(SharedOrigin { target, options, key, stage_timeouts }) })
     }
 
     /// The fields of the head are parsed only if the connection may be one of HTTP/2.
@@ -195,21 +195,23 @@ impl CompiledOrigin {
     }
 }
 
-/// The timeouts for a silent server, and whether no other deadline applies.
+/// The timeouts of stages, and whether no other deadline applies.
 #[derive(Clone, Copy, Debug)]
-struct SilenceTimeouts {
+struct StageTimeouts {
     no_other_deadlines: bool,
+    queue: TickSpan,
     first_byte: TickSpan,
     idle: TickSpan,
 }
 
-impl SilenceTimeouts {
+impl StageTimeouts {
     fn new(options: &Options) -> Self {
         let span = |time: Option<Duration>| time.map_or(TickSpan::ENDLESS, TickSpan::from);
         let paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
         Self {
             no_other_deadlines: options.total_timeout.or(options.exchange_timeout).is_none()
                 && !paced,
+            queue: span(options.queue_timeout),
             first_byte: span(options.first_byte_timeout),
             idle: span(options.idle_timeout),
         }
@@ -414,14 +416,15 @@ impl Request {
         self.inner.headers.as_headers().get(name).is_some()
     }
 
-    /// The timeout for a silent server in this stage; `None` if other deadlines apply.
-    pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<TickSpan> {
-        let silence_timeouts = self.inner.origin.shared.silence_timeouts;
+    /// The timeout of this stage; `None` if other deadlines apply.
+    pub(crate) fn stage_timeout(&self, stage: TransferStage) -> Option<TickSpan> {
+        let stage_timeouts = self.inner.origin.shared.stage_timeouts;
         match stage {
-            _ if !silence_timeouts.no_other_deadlines => None,
-            TransferStage::Sending => Some(silence_timeouts.first_byte),
-            TransferStage::Receiving => Some(silence_timeouts.idle),
-            TransferStage::Queued | TransferStage::Detached | TransferStage::Expecting => None,
+            _ if !stage_timeouts.no_other_deadlines => None,
+            TransferStage::Queued => Some(stage_timeouts.queue),
+            TransferStage::Sending => Some(stage_timeouts.first_byte),
+            TransferStage::Receiving => Some(stage_timeouts.idle),
+            TransferStage::Detached | TransferStage::Expecting => None,
         }
     }
 

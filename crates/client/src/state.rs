@@ -200,10 +200,16 @@ impl ClientState {
 
     /// True if a transfer may use a connection that has just carried another exchange.
     #[inline]
-    pub(crate) fn may_follow(&self, now: Instant, id: TransferId, data: &ConnectionData) -> bool {
+    pub(crate) fn may_follow(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        data: &ConnectionData,
+    ) -> bool {
+        let moment = self.moment(now);
         let Some(transfer) = self.transfers.get(id.0) else { return false };
         let options = transfer.request.options();
-        let is_old = |max| is_older(self.moment(now), data.opened, max);
+        let is_old = |max| is_older(moment, data.opened, max);
         !options.fresh_connection && !options.lifetime_max.is_some_and(is_old)
     }
 
@@ -294,9 +300,9 @@ impl ClientState {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         if transfer.since == now
             && transfer.extra.is_none()
-            && let Some(span) = transfer.request.silence_timeouts(transfer.stage)
+            && let Some(span) = transfer.request.stage_timeout(transfer.stage)
         {
-            // Only the server's silence has a deadline.
+            // Only the stage has a deadline.
             if span < transfer.armed {
                 transfer.armed = span;
                 let tick = self.transfer_timers.tick(now).after(span);
@@ -327,8 +333,8 @@ impl ClientState {
 
     /// A time in hundredths of a second since the client began, as connections store it: for more
     /// than a year.
-    pub(crate) fn moment(&self, now: Instant) -> u32 {
-        let millis = now.saturating_duration_since(self.epoch.0).as_millis();
+    pub(crate) fn moment(&mut self, now: Instant) -> u32 {
+        let millis = self.transfer_timers.tick(now).number(); // of one turn, they are reckoned once
         u32::try_from(millis / 10).unwrap_or(u32::MAX)
     }
 
