@@ -30,11 +30,7 @@ pub extern "C" fn curl_easy_init() -> *mut CurlHandle {
 
 /// The arguments of callbacks that libcurl sets: the application's functions get them, too.
 fn set_files(easy: &Easy) {
-    let files = [(OptionId::WRITEDATA, standard_output()), (OptionId::READDATA, standard_input())];
-    for (id, file) in files {
-        let file = Argument::Pointer(CPointer(file.cast()));
-        easy.set(id, file, &CFunctions).expect("known options");
-    }
+    easy.set_files(CPointer(standard_output().cast()), CPointer(standard_input().cast()));
 }
 
 /// Frees a handle, and removes it from its multi handle.

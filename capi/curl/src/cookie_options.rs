@@ -114,9 +114,8 @@ impl Easy {
             self.load_cookies(border);
         }
         self.lock(SharedKind::Cookie, border);
-        let now = unix_time(sys::wall_clock());
         if let Some(jar) = jar
-            && let Some(text) = self.with_cookies(|engine| engine.jar(now))
+            && let Some(text) = self.with_cookies(|engine| engine.jar(unix_time(sys::wall_clock())))
         {
             if jar[..] == *b"-" {
                 border.write(CPointer::NULL, CPointer::NULL, &text);

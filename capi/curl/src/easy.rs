@@ -15,7 +15,7 @@ use crate::handles::{Easy, EasyState, Membership, Multi};
 use crate::header_list::HeaderList;
 use crate::info::{self, InfoId, InfoValue};
 use crate::option::OptionId;
-use crate::values::CPointer;
+use crate::values::{CPointer, OptionValue};
 
 impl Easy {
     /// A handle with the default options (curl_easy_init(3)). `handle`: its address in C.
@@ -140,6 +140,15 @@ impl Easy {
             }
             Ok(())
         })
+    }
+
+    /// Sets the arguments of `CURLOPT_WRITEDATA` and `CURLOPT_READDATA`.
+    pub fn set_files(&self, output: CPointer, input: CPointer) {
+        self.with_state(|state| {
+            for (id, file) in [(OptionId::WRITEDATA, output), (OptionId::READDATA, input)] {
+                state.options.values.set(id, OptionValue::Pointer(file));
+            }
+        });
     }
 
     /// The handle in C.

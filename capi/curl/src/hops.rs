@@ -410,7 +410,8 @@ impl EasyState {
             headers.clear();
         }
         self.websocket = None;
-        (self.request, self.info) = Default::default();
+        self.request = RequestInfo::default();
+        self.info.restore();
     }
 
     /// A transfer begins with a request for this target.

@@ -23,9 +23,18 @@ impl<T> Rare<T> {
         self.0.as_deref_mut()
     }
 
-    /// The default again.
+    /// The default again, without memory of its own.
     pub(crate) fn reset(&mut self) {
         self.0 = None;
+    }
+}
+
+impl<T: Default> Rare<T> {
+    /// The default again. Its memory is kept: it is about to be changed.
+    pub(crate) fn restore(&mut self) {
+        if let Some(value) = self.changed() {
+            *value = T::default();
+        }
     }
 }
 
@@ -75,6 +84,8 @@ mod tests {
         assert_eq!((*rare, rare.changed().is_some()), ([0, 0], false));
         rare[1] = 7;
         assert_eq!((*rare, *rare.clone(), rare.changed().is_some()), ([0, 7], [0, 7], true));
+        rare.restore();
+        assert_eq!((*rare, rare.changed()), ([0, 0], Some(&mut [0, 0])));
         rare.reset();
         assert_eq!((*rare, Rare::from([0, 0]).changed()), ([0, 0], None));
         assert_eq!(*Rare::from([1, 2]), [1, 2]);

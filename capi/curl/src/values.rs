@@ -90,8 +90,9 @@ impl OptionValues {
             Ok(at) => self.values[at].1 = value,
             Err(at) => {
                 if self.values.len() == self.values.capacity() {
-                    // Handles are many, and have few options.
-                    self.values.reserve_exact(2 + self.values.len() / 4);
+                    // Handles are many, and have few options: mostly no more than six.
+                    let more = if self.values.is_empty() { 6 } else { 2 + self.values.len() / 4 };
+                    self.values.reserve_exact(more);
                 }
                 self.values.insert(at, (id, value));
                 self.mark(id, true);
