@@ -676,6 +676,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("events", "is_dead", "looks at bits"),
     ("epoll", "tag", "a field"),
     ("epoll", "events", "a field"),
+    ("environment", "has_variable", "the environment is this process's memory"),
     ("inherit", "forget_environment", "the environment is this process's memory"),
     ("ledger", "operation", "a field"),
     ("ledger", "operations", "fields"),

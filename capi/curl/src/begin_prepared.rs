@@ -10,7 +10,7 @@ use crate::easy_options::{HTTP_VERSION_2_0, RequestKind};
 use crate::handles::{Easy, EasyState, Multi};
 use crate::option::OptionId as Id;
 use crate::prepared::PreparedRequest;
-use crate::proxy_choice::{ProxyRoute, environment};
+use crate::proxy_choice::ProxyRoute;
 
 impl Multi {
     /// Begins a transfer with a request that is known. False if there is none.
@@ -35,7 +35,7 @@ impl Multi {
             return None;
         }
         easy.with_state(|state| {
-            if !state.follows_from_options() {
+            if !state.has_only_options() {
                 return None;
             }
             let is_known = |known: &&Rc<PreparedRequest>| known.is_for(&state.options);
@@ -43,9 +43,7 @@ impl Multi {
             let known = state.prepared.as_ref().filter(is_known);
             let known = Rc::clone(known.or_else(|| last.as_ref().filter(is_known))?);
             // The environment may have changed.
-            let mut login = LoginPair::default();
-            let route = ProxyRoute::select(&state.options, &known.target, &mut login, environment);
-            (route == Ok(ProxyRoute::default())).then_some(known)
+            ProxyRoute::is_direct(&state.options, &known.target).then_some(known)
         })
     }
 
@@ -76,15 +74,18 @@ impl EasyState {
         let values = &self.options.values;
         let is_plain = matches!(self.options.request, RequestKind::Get | RequestKind::Head);
         is_plain
-            && self.share.is_none()
+            && self.has_only_options()
             // Whether an upgrade is requested depends on the connections.
             && values.number(Id::HTTP_VERSION) != HTTP_VERSION_2_0
             && values.bytes(Id::XOAUTH2_BEARER).is_none()
-            && self.cookies.is_unused()
-            && self.hsts.is_unused()
             // That of CURLOPT_PIPEWAIT depends on the multi handle.
             && ![Id::VERBOSE, Id::NETRC, Id::CONNECT_ONLY, Id::PIPEWAIT]
                 .iter()
                 .any(|id| values.is_on(*id))
+    }
+
+    /// True if no other state of the handle decides on requests.
+    fn has_only_options(&self) -> bool {
+        self.share.is_none() && self.cookies.is_unused() && self.hsts.is_unused()
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use fulmar_client::Request;
 
-use crate::easy_options::EasyOptions;
+use crate::easy_options::{EasyOptions, RequestKind};
 use crate::hop_target::HopTarget;
 use crate::option::OptionId as Id;
 use crate::values::{OptionValue, OptionValues};
@@ -18,6 +18,7 @@ use crate::values::{OptionValue, OptionValues};
 pub(crate) struct PreparedRequest {
     /// The options that it was made from.
     values: Vec<(Id, OptionValue)>,
+    kind: RequestKind,
     is_bodiless: bool,
     pub(crate) target: Rc<HopTarget>,
     pub(crate) request: Request,
@@ -37,6 +38,7 @@ impl PreparedRequest {
         }
         Some(Self {
             values: values_of_request(&options.values).cloned().collect(),
+            kind: options.request,
             is_bodiless: options.is_bodiless,
             target: Rc::clone(target),
             request: request.clone(),
@@ -45,7 +47,7 @@ impl PreparedRequest {
 
     /// True if these options lead to the same request.
     pub(crate) fn is_for(&self, options: &EasyOptions) -> bool {
-        self.is_bodiless == options.is_bodiless
+        (self.kind, self.is_bodiless) == (options.request, options.is_bodiless)
             && self.values.iter().eq(values_of_request(&options.values))
     }
 }

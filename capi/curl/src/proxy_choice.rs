@@ -2,6 +2,8 @@
 
 use std::os::unix::ffi::OsStringExt;
 
+use fulmar_sys as sys;
+
 use crate::auth_state::LoginPair;
 use crate::code::CurlCode;
 use crate::easy_options::EasyOptions;
@@ -80,6 +82,19 @@ impl ConstDefault for ProxyRoute {
 }
 
 impl ProxyRoute {
+    /// True if no proxy is on the way to a target, by the options and the environment of now.
+    pub(crate) fn is_direct(options: &EasyOptions, target: &HopTarget) -> bool {
+        let has_option = |id| options.values.bytes(id).is_some();
+        if !has_option(Id::PROXY)
+            && !has_option(Id::PRE_PROXY)
+            && !sys::has_variable(variables(target))
+        {
+            return true;
+        }
+        let selected = Self::select(options, target, &mut LoginPair::default(), environment);
+        selected.is_ok_and(|route| route == Self::default())
+    }
+
     /// The proxies for a target. `login` is that of the options; the one of the HTTP proxy's URL
     /// takes its place. `variable` reads the environment.
     pub(crate) fn select(
@@ -150,13 +165,17 @@ fn of_environment(
     target: &HopTarget,
     variable: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Vec<u8>> {
-    let names: &[&str] = match (target.is_secure, target.is_websocket) {
+    variables(target).iter().find_map(|name| variable(name))
+}
+
+/// The names of the variables that may hold the proxy for a target.
+fn variables(target: &HopTarget) -> &'static [&'static str] {
+    match (target.is_secure, target.is_websocket) {
         (true, true) => &["wss_proxy", "WSS_PROXY", "all_proxy", "ALL_PROXY"],
         (false, true) => &["ws_proxy", "WS_PROXY", "all_proxy", "ALL_PROXY"],
         (true, false) => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
         (false, false) => &["http_proxy", "all_proxy", "ALL_PROXY"],
-    };
-    names.iter().find_map(|name| variable(name))
+    }
 }
 
 impl ProxyServer {

@@ -46,7 +46,7 @@ pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allow_locked_memory,
     allowed_cpus, boot_id, call_stop, create_unnamed, end_with_parent, epoll_add, epoll_create,
-    epoll_delete, epoll_look, epoll_modify, epoll_pwait2, epoll_wait, event_thread,
+    epoll_delete, epoll_look, epoll_modify, epoll_pwait2, epoll_wait, event_thread, has_variable,
     interrupt_thread, interrupt_wait, leave_stopped, link_unnamed, locked_memory, open_beneath,
     open_process, peer_process, peer_user, pipe, raise_descriptors, read_dir, reap, release_code,
     release_thread, rename, rename_new, resident_bytes, resume, run_on_cpus, seize, send_file,

@@ -3,6 +3,7 @@
 //! Each system has a file for its own calls; the other files are for all three.
 
 mod code;
+mod environment;
 mod epoll;
 mod files;
 mod pipes;
@@ -29,6 +30,7 @@ mod own;
 compile_error!("fulmar knows Linux, FreeBSD, NetBSD and macOS; see docs/platforms.md");
 
 pub use code::release_code;
+pub use environment::has_variable;
 pub use epoll::{
     EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
     epoll_wait,

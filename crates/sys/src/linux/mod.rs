@@ -1,6 +1,7 @@
 //! Linux: calls that other systems lack or implement differently.
 
 mod code;
+mod environment;
 mod epoll;
 mod files;
 mod pipes;
@@ -15,6 +16,7 @@ mod watched;
 pub use crate::opened::pipe;
 pub(crate) use crate::opened::{accept_into, socket_of};
 pub use code::release_code;
+pub use environment::has_variable;
 pub use epoll::{
     EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
     epoll_wait,
