@@ -22,16 +22,28 @@
 
 static int port;
 
+/* A socket with an address that it takes from others; -1 if the port is taken. It refuses
+ * connections until it listens. */
+static int bind_at(const char *host, int wanted)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)wanted)};
+    socklen_t len = sizeof(address);
+    int bound = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    inet_pton(AF_INET, host, &address.sin_addr);
+    if (bind(bound, (struct sockaddr *)&address, len)) {
+        close(bound);
+        return -1;
+    }
+    getsockname(bound, (struct sockaddr *)&address, &len);
+    port = ntohs(address.sin_port);
+    return bound;
+}
+
 static int listen_at(const char *host)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    inet_pton(AF_INET, host, &address.sin_addr);
-    if (bind(listener, (struct sockaddr *)&address, len) || listen(listener, 64))
+    int listener = bind_at(host, 0);
+    if (listen(listener, 64))
         abort();
-    getsockname(listener, (struct sockaddr *)&address, &len);
-    port = ntohs(address.sin_port);
     return listener;
 }
 
@@ -249,13 +261,11 @@ static void resets(void)
 /* Peers that cannot be reached. */
 static void connections(void)
 {
-    int listener = listen_at("127.0.0.1"), refused;
+    int refusing = bind_at("127.0.0.1", 0), refused = port, sockets[3] = {-1, -1, -1};
     long os_error = 0;
     struct curl_slist *names = NULL;
     char text[100];
     CURL *easy;
-    close(listener);
-    refused = port;
     easy = transfer("/");
     report(easy, "refused", curl_easy_perform(easy));
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &os_error);
@@ -263,7 +273,15 @@ static void connections(void)
     curl_easy_cleanup(easy);
 
     /* Several addresses; the last one listens, or none. */
-    listener = listen_at("127.0.0.3");
+    while (sockets[2] < 0) {
+        close(sockets[0]);
+        close(sockets[1]);
+        sockets[0] = bind_at("127.0.0.1", 0);
+        sockets[1] = bind_at("127.0.0.2", port);
+        sockets[2] = sockets[1] < 0 ? -1 : bind_at("127.0.0.3", port);
+    }
+    if (listen(sockets[2], 64))
+        abort();
     for (int at = 0; at < 2; at++) {
         easy = transfer("/");
         snprintf(text, sizeof(text), "several.test:%d:127.0.0.1,127.0.0.2%s", port,
@@ -277,7 +295,8 @@ static void connections(void)
         curl_easy_cleanup(easy);
         curl_slist_free_all(names);
     }
-    close(listener);
+    for (int at = 0; at < 3; at++)
+        close(sockets[at]);
 
     /* Sockets of files. */
     for (int at = 0; at < 3; at++) {
@@ -297,6 +316,7 @@ static void connections(void)
     curl_easy_setopt(easy, CURLOPT_PROXY, "socks5://127.0.0.1:1");
     report(easy, "SOCKS proxy", curl_easy_perform(easy));
     curl_easy_cleanup(easy);
+    close(refusing);
 }
 
 /* A server in a thread that sends a large body, or reads as slowly as it can. */
