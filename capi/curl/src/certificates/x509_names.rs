@@ -6,37 +6,34 @@ use super::object_names::short_name;
 /// `C = SE, O = "Example, Inc."`: of a subject or issuer (RFC 4514, but with spaces, quotes, and in
 /// the order of the certificate). `None` if the name is malformed.
 pub(super) fn one_line(der: &[u8]) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    for set in sequence(der)? {
-        for (nth, attribute) in items(set.data)?.iter().enumerate() {
-            let (name, value) = attribute_of(attribute)?;
-            line.extend_from_slice(match (line.is_empty(), nth) {
-                (true, _) => b"",
-                (false, 0) => b", ",
-                (false, _) => b" + ",
-            });
-            line.extend_from_slice(name.as_bytes());
-            line.extend_from_slice(b" = ");
-            line.extend(escaped(&value));
-        }
-    }
-    Some(line)
+    line_of(der, ", ", " = ", |line, value| line.extend(escaped(value)))
 }
 
 /// `C=SE; O=Example`: in verbose output, without quotes.
 pub(super) fn plain_line(der: &[u8]) -> Option<Vec<u8>> {
+    line_of(der, "; ", "=", |line, value| line.extend_from_slice(value.data))
+}
+
+/// Each attribute with `equals` before its value; `separator` is between the sets of attributes, a
+/// plus sign between those of one set.
+fn line_of(
+    der: &[u8],
+    separator: &str,
+    equals: &str,
+    write_value: impl Fn(&mut Vec<u8>, &DerItem<'_>),
+) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     for set in sequence(der)? {
         for (nth, attribute) in items(set.data)?.iter().enumerate() {
             let (name, value) = attribute_of(attribute)?;
             line.extend_from_slice(match (line.is_empty(), nth) {
                 (true, _) => b"",
-                (false, 0) => b"; ",
+                (false, 0) => separator.as_bytes(),
                 (false, _) => b" + ",
             });
             line.extend_from_slice(name.as_bytes());
-            line.push(b'=');
-            line.extend_from_slice(value.data);
+            line.extend_from_slice(equals.as_bytes());
+            write_value(&mut line, &value);
         }
     }
     Some(line)
